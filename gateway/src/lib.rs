@@ -1,0 +1,12 @@
+//! The Holdfast gateway: locks over several etcd clusters, answered over HTTP.
+//!
+//! Read it in this order: the vocabulary ([`limits`], [`time`], [`names`], [`lock_id`]), the
+//! decisions ([`engine`]: everything that is true of locks, as state machines without I/O), the
+//! service that runs them over real clusters ([`service`]), and the edge that speaks HTTP
+//! ([`http`]).
+
+pub mod limits;
+pub mod lock_id;
+pub mod names;
+pub mod service;
+pub mod time;

@@ -1,0 +1,197 @@
+//! The opaque, self-describing handle of a hold.
+//!
+//! `lock-` + base64url(version, group id, slot index, 128 random bits, name). The group id leads
+//! to the owner, the slot index to the slot, the name to the record in etcd when that way is
+//! cold. The random bits make it a bearer secret: it is shown to the client it was made for and
+//! to nobody else, so neither type here prints it.
+
+use crate::limits;
+use crate::names::LockName;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use std::fmt;
+
+const PREFIX: &str = "lock-";
+const VERSION: u8 = 1;
+const HEADER_BYTES: usize = 1 + 8 + 2 + 16;
+const BYTES_MAX: usize = HEADER_BYTES + limits::NAME_BYTES_MAX;
+const TEXT_BYTES_MAX: usize = PREFIX.len() + (BYTES_MAX * 4).div_ceil(3);
+
+/// The id of a lease group: random, and the same wherever the group lives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(pub u64);
+
+impl fmt::Debug for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// The place of a lock in its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotIndex(pub u16);
+
+/// 128 random bits that only the holder knows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Secret(pub u128);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// A lock id's parts, held without allocation.
+#[derive(Clone)]
+pub struct LockId {
+    bytes: [u8; BYTES_MAX],
+    len: usize,
+}
+
+impl LockId {
+    /// Puts a lock id together.
+    pub fn new(group: GroupId, slot: SlotIndex, secret: Secret, name: &LockName) -> Self {
+        let mut bytes = [0; BYTES_MAX];
+        bytes[0] = VERSION;
+        bytes[1..9].copy_from_slice(&group.0.to_be_bytes());
+        bytes[9..11].copy_from_slice(&slot.0.to_be_bytes());
+        bytes[11..27].copy_from_slice(&secret.0.to_be_bytes());
+        let name = name.as_str().as_bytes();
+        let len = HEADER_BYTES + name.len();
+        bytes[HEADER_BYTES..len].copy_from_slice(name);
+        Self { bytes, len }
+    }
+
+    /// Reads a lock id from its text; `None` when it is not one that a gateway could have made.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.len() > TEXT_BYTES_MAX {
+            return None;
+        }
+        let encoded = text.strip_prefix(PREFIX)?;
+        // The decoder wants room for the padding it does not find, hence the few bytes more.
+        let mut decoded = [0; BYTES_MAX + 3];
+        let len = URL_SAFE_NO_PAD.decode_slice(encoded, &mut decoded).ok()?;
+        if decoded[0] != VERSION || !(HEADER_BYTES..=BYTES_MAX).contains(&len) {
+            return None;
+        }
+        LockName::check(std::str::from_utf8(&decoded[HEADER_BYTES..len]).ok()?).ok()?;
+        let mut bytes = [0; BYTES_MAX];
+        bytes.copy_from_slice(&decoded[..BYTES_MAX]);
+        Some(Self { bytes, len })
+    }
+
+    /// The text that the client gets.
+    pub fn to_text(&self) -> String {
+        let mut text = String::with_capacity(PREFIX.len() + (self.len * 4).div_ceil(3));
+        text.push_str(PREFIX);
+        URL_SAFE_NO_PAD.encode_string(&self.bytes[..self.len], &mut text);
+        text
+    }
+
+    /// The group.
+    pub fn group(&self) -> GroupId {
+        GroupId(u64::from_be_bytes(self.part(1)))
+    }
+
+    /// The slot.
+    pub fn slot(&self) -> SlotIndex {
+        SlotIndex(u16::from_be_bytes(self.part(9)))
+    }
+
+    /// The random bits.
+    pub fn secret(&self) -> Secret {
+        Secret(u128::from_be_bytes(self.part(11)))
+    }
+
+    /// The lock's name.
+    pub fn name(&self) -> &str {
+        std::str::from_utf8(&self.bytes[HEADER_BYTES..self.len]).unwrap_or_default()
+    }
+
+    fn part<const N: usize>(&self, at: usize) -> [u8; N] {
+        let mut part = [0; N];
+        part.copy_from_slice(&self.bytes[at..at + N]);
+        part
+    }
+}
+
+impl PartialEq for LockId {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes[..self.len] == other.bytes[..other.len]
+    }
+}
+
+impl Eq for LockId {}
+
+impl fmt::Debug for LockId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LockId({}/{}, ..)", self.group(), self.slot().0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(name: &str) -> LockId {
+        LockId::new(
+            GroupId(0x0123_4567_89ab_cdef),
+            SlotIndex(999),
+            Secret(42),
+            &LockName::new(name).unwrap(),
+        )
+    }
+
+    #[test]
+    fn a_lock_id_reads_back_as_it_was_made() {
+        for name in [
+            "a",
+            "process_order:42",
+            "ünï",
+            &"n".repeat(limits::NAME_BYTES_MAX),
+        ] {
+            let id = sample(name);
+            let read = LockId::parse(&id.to_text()).unwrap();
+            assert!(read == id);
+            assert_eq!(read.group(), GroupId(0x0123_4567_89ab_cdef));
+            assert_eq!(read.slot(), SlotIndex(999));
+            assert!(read.secret() == Secret(42));
+            assert_eq!(read.name(), name);
+        }
+    }
+
+    #[test]
+    fn a_truncated_forged_or_foreign_lock_id_is_none() {
+        let good = sample("a").to_text();
+        let longest = sample(&"n".repeat(limits::NAME_BYTES_MAX)).to_text();
+        for bad in [
+            "",
+            "lock-",
+            "lock-AQ",
+            "lock-====",
+            "lock-ü",
+            "4711",
+            &good[..good.len() - 4],
+            &good[1..],
+            &format!("{longest}AAAA"),
+            &format!("{good}="),
+        ] {
+            assert!(LockId::parse(bad).is_none(), "{bad:?}");
+        }
+        let other_version = format!("lock-Ag{}", &good[7..]);
+        assert!(LockId::parse(&other_version).is_none());
+    }
+
+    #[test]
+    fn a_lock_id_is_never_printed() {
+        let id = sample("secret-name");
+        let printed = format!("{id:?} {:?}", id.secret());
+        assert!(!printed.contains("42") && !printed.contains("secret-name"));
+    }
+}

@@ -1,0 +1,145 @@
+//! What clients name: locks, themselves, their requests. Validated where they are made.
+
+use crate::limits;
+use std::fmt;
+
+/// Why a piece of client input is refused; the text says what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct Invalid {
+    /// The field, as it is called on the wire.
+    pub field: &'static str,
+    /// What is wrong with it and what is allowed.
+    pub problem: String,
+}
+
+/// What is locked: UTF-8, 1 to 512 bytes, no control characters, compared byte for byte.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LockName(Box<str>);
+
+/// Who asks: 1 to 256 bytes of UTF-8, chosen by the client.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ClientId(Box<str>);
+
+/// One request of a client: 1 to 128 bytes of UTF-8, chosen by the client.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct RequestId(Box<str>);
+
+/// Who is behind the credentials of a request.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Principal(Box<str>);
+
+impl LockName {
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// When it is empty, longer than [`limits::NAME_BYTES_MAX`], or has control characters.
+    pub fn new(name: &str) -> Result<Self, Invalid> {
+        Self::check(name)?;
+        Ok(Self(name.into()))
+    }
+
+    /// The check of [`LockName::new`], without a copy.
+    ///
+    /// # Errors
+    /// As [`LockName::new`].
+    pub fn check(name: &str) -> Result<(), Invalid> {
+        check_text("name", name, limits::NAME_BYTES_MAX)
+    }
+}
+
+impl ClientId {
+    /// Checks a client id.
+    ///
+    /// # Errors
+    /// When it is empty, longer than [`limits::CLIENT_ID_BYTES_MAX`], or has control characters.
+    pub fn new(id: &str) -> Result<Self, Invalid> {
+        check_text("clientId", id, limits::CLIENT_ID_BYTES_MAX)?;
+        Ok(Self(id.into()))
+    }
+}
+
+impl RequestId {
+    /// Checks a request id.
+    ///
+    /// # Errors
+    /// When it is empty, longer than [`limits::REQUEST_ID_BYTES_MAX`], or has control characters.
+    pub fn new(id: &str) -> Result<Self, Invalid> {
+        check_text("requestId", id, limits::REQUEST_ID_BYTES_MAX)?;
+        Ok(Self(id.into()))
+    }
+}
+
+impl Principal {
+    /// A principal, as the authentication names it.
+    pub fn new(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+fn check_text(field: &'static str, text: &str, bytes_max: usize) -> Result<(), Invalid> {
+    let problem = if text.is_empty() {
+        format!("is empty; allowed are 1 to {bytes_max} bytes of UTF-8")
+    } else if text.len() > bytes_max {
+        format!(
+            "has {} bytes; allowed are 1 to {bytes_max} bytes of UTF-8",
+            text.len()
+        )
+    } else if text.chars().any(char::is_control) {
+        "has a control character; allowed is any other UTF-8".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Invalid { field, problem })
+}
+
+macro_rules! text {
+    ($($name:ident),*) => {$(
+        impl $name {
+            /// As text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &self.0)
+            }
+        }
+    )*};
+}
+text!(LockName, ClientId, RequestId, Principal);
+
+/// The fencing token of a grant: per name strictly increasing, below 2^53 so that a JSON number
+/// carries it exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Token(pub u64);
+
+impl Token {
+    /// The first number that is too large for a token.
+    pub const END: u64 = 1 << 53;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_utf8_of_1_to_512_bytes_without_control_characters() {
+        let longest = "n".repeat(limits::NAME_BYTES_MAX);
+        for good in [
+            "a",
+            "process_order:42",
+            "ünï/%2F cödé",
+            " ",
+            longest.as_str(),
+        ] {
+            assert!(LockName::new(good).is_ok(), "{good:?}");
+        }
+        let too_long = "n".repeat(limits::NAME_BYTES_MAX + 1);
+        for bad in ["", "a\0b", "tab\t", "\u{7f}", "\u{85}", too_long.as_str()] {
+            assert!(LockName::new(bad).is_err(), "{bad:?}");
+        }
+    }
+}

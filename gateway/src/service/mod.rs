@@ -1,0 +1,8 @@
+//! The lock service, as the edges see it.
+
+mod types;
+
+pub use types::{
+    Acquire, AcquireOutcome, ClusterHealth, Ended, Grant, Locks, Refusal, Release, ReleaseOutcome,
+    Renew, RenewOutcome, Renewed, ServiceError, ShardStatus,
+};

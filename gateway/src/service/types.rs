@@ -1,0 +1,204 @@
+//! Requests to the lock service and its answers: values, validated.
+
+use crate::lock_id::LockId;
+use crate::names::{ClientId, LockName, Principal, RequestId, Token};
+use crate::time::{Instant, Millis};
+use holdfast_api::ErrorCode;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The lock service.
+///
+/// Every method answers within five seconds. Dropping a returned future (a client that
+/// disconnects) cancels nothing: what was begun is finished, a grant that nobody was told about
+/// can be claimed by the same client and ends with its TTL.
+pub trait Locks: Send + Sync + 'static {
+    /// The renewal that needs nothing but memory. `None`: it cannot be answered so, call
+    /// [`Locks::renew`]. Does not allocate.
+    fn try_renew(&self, now: Instant, renew: &Renew) -> Option<Result<Renewed, ServiceError>>;
+
+    /// Renews a hold.
+    fn renew(
+        &self,
+        renew: Renew,
+    ) -> impl Future<Output = Result<RenewOutcome, ServiceError>> + Send;
+
+    /// Takes a lock.
+    fn acquire(
+        &self,
+        acquire: Acquire,
+    ) -> impl Future<Output = Result<AcquireOutcome, ServiceError>> + Send;
+
+    /// Gives a hold back. Answered when etcd has confirmed it.
+    fn release(
+        &self,
+        release: Release,
+    ) -> impl Future<Output = Result<ReleaseOutcome, ServiceError>> + Send;
+
+    /// The clusters, for readiness and metrics.
+    fn clusters(&self) -> Vec<ClusterHealth>;
+
+    /// The shards, for `/debug/shards`.
+    fn shards(&self) -> Vec<ShardStatus>;
+}
+
+/// Takes a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acquire {
+    /// What to lock.
+    pub name: LockName,
+    /// How long the hold lasts without a renewal.
+    pub ttl: Millis,
+    /// Who asks.
+    pub client_id: ClientId,
+    /// With which credentials.
+    pub principal: Option<Principal>,
+    /// Which of the client's requests this is.
+    pub request_id: Option<RequestId>,
+    /// For those who inspect the lock.
+    pub metadata: Option<BTreeMap<String, String>>,
+}
+
+/// Renews a hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renew {
+    /// The handle.
+    pub lock_id: LockId,
+    /// The hold's token.
+    pub token: Token,
+    /// The wanted TTL; `None`: the hold's own.
+    pub ttl: Option<Millis>,
+    /// With which credentials.
+    pub principal: Option<Principal>,
+}
+
+/// Gives a hold back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    /// The handle.
+    pub lock_id: LockId,
+    /// The hold's token.
+    pub token: Token,
+    /// With which credentials.
+    pub principal: Option<Principal>,
+}
+
+/// The definite answer to an acquire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AcquireOutcome {
+    /// The lock is the client's.
+    Granted(Grant),
+    /// It is not.
+    Refused {
+        /// Why.
+        reason: Refusal,
+        /// The present hold does not end earlier than this from now on.
+        free_in: Millis,
+    },
+}
+
+/// A hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// The handle.
+    pub lock_id: LockId,
+    /// The fencing token.
+    pub token: Token,
+    /// What the client may be told.
+    pub told: Renewed,
+    /// The client held it already.
+    pub already_held: bool,
+}
+
+/// Why an acquire is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Someone else holds it.
+    Held,
+    /// The same client holds it through another request.
+    HeldByYou,
+}
+
+/// A promise, as the client may be told: already less than the gateway's own deadline, for the
+/// drift between clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Renewed {
+    /// The hold lasts so long from when the client sent its request.
+    pub ttl: Millis,
+    /// The client should renew after this.
+    pub renew_after: Millis,
+}
+
+/// The definite answer to a renewal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RenewOutcome {
+    /// The hold goes on.
+    Renewed(Renewed),
+    /// It is over.
+    Ended(Ended),
+}
+
+/// How a hold ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// By time, by release, or by the loss of its lease.
+    Expired,
+    /// Someone else holds the name, or the token is not this hold's.
+    Stolen,
+}
+
+/// The definite answer to a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReleaseOutcome {
+    /// This lock id holds nothing now.
+    Released,
+    /// The hold has another token.
+    TokenMismatch,
+}
+
+/// There is no definite answer. Says nothing about the lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceError {
+    /// What kind; always one of the 503 codes.
+    pub code: ErrorCode,
+    /// What happened, and what to do.
+    pub detail: &'static str,
+    /// When another try makes sense.
+    pub retry_after: Millis,
+    /// The cluster that is meant.
+    pub cluster: Option<Arc<str>>,
+}
+
+/// How a cluster looks from here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterHealth {
+    /// Its name in the map.
+    pub name: Arc<str>,
+    /// Whether this gateway's session there is proven now.
+    pub proven: bool,
+    /// How long ago the last proof was obtained.
+    pub proof_age: Option<Millis>,
+    /// Lease groups owned here.
+    pub groups: u64,
+    /// Locks in them.
+    pub locks: u64,
+}
+
+/// How a shard looks from here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardStatus {
+    /// The shard.
+    pub shard: u32,
+    /// The cluster that the map sends it to.
+    pub cluster: Arc<str>,
+    /// The epoch of its guard, as last read here.
+    pub epoch: Option<u64>,
+    /// The state of its guard: `active`, `leaving`, `moved`.
+    pub state: Option<&'static str>,
+    /// Lease groups of the shard owned here.
+    pub groups: u64,
+    /// Locks in them.
+    pub locks: u64,
+    /// The age of the oldest proof among them.
+    pub oldest_proof: Option<Millis>,
+}

@@ -1,0 +1,2 @@
+//! The operator's command.
+fn main() {}

@@ -1,0 +1,5 @@
+//! An etcd cluster in memory, as a pure state machine.
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Model;
