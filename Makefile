@@ -1,0 +1,51 @@
+# Works from a clean clone with Rust, gcc, Python, Node and apt. Nothing is installed outside
+# this folder; fetched tools live in .tools/.
+
+.DEFAULT_GOAL := help
+.PHONY: help tools run check test fmt deny docs tree quick-tests real-tests
+
+# The etcd client is generated from etcd's protocol files when it is compiled.
+export PROTOC := $(CURDIR)/.tools/protoc/bin/protoc
+
+# On a CI machine a Cargo.lock that does not fit the manifests is an error.
+CARGO_FLAGS := $(if $(CI),--locked)
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(PROTOC) ## build and start `gateway dev`, with everything in one process
+	cargo run $(CARGO_FLAGS) --release -p holdfast-gateway --bin gateway -- dev
+
+check: tree $(PROTOC) ## the quick tests: tree, format, lints, unit and model tests (no etcd)
+	cargo fmt --all --check
+	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+	$(MAKE) --no-print-directory quick-tests
+
+# The tests against real processes come last: what cargo prints about them ends the output.
+test: check deny docs tools ## everything: check, deny, docs, and the tests against real etcd
+	$(MAKE) --no-print-directory real-tests
+
+fmt: ## format the Rust code
+	cargo fmt --all
+
+tools: ## fetch etcd 3.4 and 3.5, etcdctl and protoc into .tools/ (no root needed)
+	scripts/fetch-tools
+
+deny: ## check licences, sources and banned crates (compiles cargo-deny the first time)
+	scripts/deny
+
+docs: $(PROTOC) ## build the API documentation; a broken link is an error
+	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --workspace --no-deps
+
+tree: ## check the rules about files that no compiler checks
+	scripts/check-tree
+
+quick-tests: $(PROTOC)
+	cargo test $(CARGO_FLAGS) --workspace --doc
+	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast --lib --bins $$(scripts/test-targets quick)
+
+real-tests: tools
+	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast $$(scripts/test-targets real)
+
+$(PROTOC):
+	scripts/fetch-tools protoc
