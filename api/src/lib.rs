@@ -6,6 +6,7 @@
 
 mod lock;
 mod problem;
+mod strict;
 
 pub use lock::{
     AcquireBatch, AcquireReply, AcquireRequest, AcquireResult, BatchReply, EndReason, ItemError,
@@ -13,6 +14,7 @@ pub use lock::{
     RenewReply, RenewRequest, RenewResult, TokenMismatch,
 };
 pub use problem::{ErrorCode, Problem};
+pub use strict::Object;
 
 /// The OpenAPI 3.1 document of the HTTP API, as it is served at `/openapi.json`.
 pub const OPENAPI_JSON: &str = include_str!("../openapi.json");

@@ -1,6 +1,6 @@
 //! Bodies of the lock API.
 
-use crate::ErrorCode;
+use crate::{ErrorCode, strict};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,7 +21,11 @@ pub struct AcquireRequest<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
     /// Shown to those who inspect the lock.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "strict::unique_strings",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub metadata: Option<BTreeMap<String, String>>,
     /// With it, only the same request gets the hold back.
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
@@ -149,7 +153,7 @@ pub struct ReleaseReply {
 #[serde(deny_unknown_fields)]
 pub struct AcquireBatch<'a> {
     /// Each stands alone.
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "strict::objects")]
     pub acquisitions: Vec<AcquireRequest<'a>>,
 }
 
@@ -158,7 +162,7 @@ pub struct AcquireBatch<'a> {
 #[serde(deny_unknown_fields)]
 pub struct RenewBatch<'a> {
     /// Each stands alone.
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "strict::objects")]
     pub renewals: Vec<RenewRequest<'a>>,
 }
 
@@ -167,7 +171,7 @@ pub struct RenewBatch<'a> {
 #[serde(deny_unknown_fields)]
 pub struct ReleaseBatch<'a> {
     /// Each stands alone.
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "strict::objects")]
     pub releases: Vec<ReleaseRequest<'a>>,
 }
 
