@@ -1,10 +1,11 @@
 //! Keys, key ranges, revisions and lease ids.
 
 use std::fmt;
+use std::sync::Arc;
 
-/// A key in etcd: any bytes, compared byte for byte.
+/// A key in etcd: any bytes, compared byte for byte. A clone shares them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(Box<[u8]>);
+pub struct Key(Arc<[u8]>);
 
 impl Key {
     /// The key's bytes.
@@ -20,7 +21,7 @@ impl Key {
 
 impl<T: Into<Vec<u8>>> From<T> for Key {
     fn from(bytes: T) -> Self {
-        Self(bytes.into().into_boxed_slice())
+        Self(bytes.into().into())
     }
 }
 

@@ -18,7 +18,7 @@ mod txn;
 pub use error::{DefiniteError, StoreError};
 pub use etcd::EtcdStore;
 pub use keys::{Key, KeyRange, LeaseId, Revision};
-pub use model::Model;
+pub use model::{Model, ModelStore, ModelTime};
 pub use op::{Alarm, Header, KeepAliveAnswer, Op, Reply};
 pub use txn::{
     Compare, Condition, Get, GetReply, KeyValue, Put, Relation, Txn, TxnOp, TxnOpReply, TxnReply,
