@@ -1,1 +1,28 @@
-//! See README.md.
+//! Real etcd clusters and other real processes on loopback, for integration tests.
+//!
+//! A test starts an [`Etcd`] member, an [`EtcdCluster`] or a [`Process`], stops, kills and
+//! restarts it, and drops it; dropping kills by process id and waits. Should the test itself be
+//! killed, the kernel ends what it started. etcd comes from the workspace's `.tools/` folder,
+//! which `make tools` fills.
+//!
+//! Everything waits on a condition with a deadline in real time, so tests that use the rig cannot
+//! run under a paused clock. Errors carry the end of the process's log.
+
+mod cluster;
+mod etcd;
+mod http;
+mod options;
+mod ports;
+mod process;
+mod spawner;
+mod tools;
+mod wait;
+
+pub use cluster::EtcdCluster;
+pub use etcd::Etcd;
+pub use http::{HttpReply, http_get};
+pub use options::{EtcdOptions, EtcdVersion, TlsFiles};
+pub use ports::free_port;
+pub use process::{Process, ProcessSpec};
+pub use tools::tool;
+pub use wait::wait_until;

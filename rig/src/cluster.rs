@@ -1,0 +1,149 @@
+//! Several etcd members.
+
+use crate::etcd::{Etcd, Ports, peer_url};
+use crate::options::{EtcdOptions, EtcdVersion};
+use crate::wait::wait_until;
+use anyhow::{Context, Result, ensure};
+use std::time::Duration;
+
+/// How often a cluster is set up anew because a port was taken between choice and use.
+const PORT_ATTEMPTS_MAX: usize = 5;
+
+/// The longest wait for a leader.
+const LEADER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// An etcd cluster on loopback.
+#[derive(Debug)]
+pub struct EtcdCluster {
+    members: Vec<Etcd>,
+}
+
+impl EtcdCluster {
+    /// Starts `members` members with etcd's own settings and waits until each is healthy.
+    ///
+    /// # Errors
+    /// When etcd is missing (the error says how to get it) or a member is not healthy within a
+    /// minute.
+    pub async fn start(version: EtcdVersion, members: usize) -> Result<Self> {
+        Self::start_with(version, members, EtcdOptions::default()).await
+    }
+
+    /// [`start`](Self::start) with settings.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_with(
+        version: EtcdVersion,
+        members: usize,
+        options: EtcdOptions,
+    ) -> Result<Self> {
+        let mut attempt = 1;
+        loop {
+            let mut cluster = Self::new(version, members, &options)?;
+            match cluster.launch().await {
+                Ok(()) => return Ok(cluster),
+                Err(_) if cluster.has_lost_a_port() && attempt < PORT_ATTEMPTS_MAX => attempt += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn new(version: EtcdVersion, members: usize, options: &EtcdOptions) -> Result<Self> {
+        let ports: Vec<Ports> = (0..members)
+            .map(|_| Ports::choose())
+            .collect::<Result<_>>()?;
+        let peers: Vec<String> = ports
+            .iter()
+            .enumerate()
+            .map(|(i, p)| format!("m{i}={}", peer_url(*p)))
+            .collect();
+        let peers = peers.join(",");
+        let members = ports
+            .iter()
+            .enumerate()
+            .map(|(i, p)| Etcd::new(version, options.clone(), &format!("m{i}"), *p, &peers))
+            .collect::<Result<_>>()?;
+        Ok(Self { members })
+    }
+
+    /// Starts all before waiting for any: one alone never becomes healthy.
+    async fn launch(&mut self) -> Result<()> {
+        for member in &mut self.members {
+            member.process().launch()?;
+        }
+        for member in &mut self.members {
+            member.process().wait_ready().await?;
+        }
+        Ok(())
+    }
+
+    fn has_lost_a_port(&mut self) -> bool {
+        self.members
+            .iter_mut()
+            .any(|member| member.process().log().contains("address already in use"))
+    }
+
+    /// The URLs for clients, in the order of the members.
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<String> {
+        self.members.iter().map(Etcd::endpoint).collect()
+    }
+
+    /// A member, counted from 0.
+    ///
+    /// # Panics
+    /// When there is no such member.
+    pub fn member(&mut self, index: usize) -> &mut Etcd {
+        &mut self.members[index]
+    }
+
+    /// All members.
+    pub fn members(&mut self) -> &mut [Etcd] {
+        &mut self.members
+    }
+
+    /// The members, each to be used alone.
+    #[must_use]
+    pub fn into_members(self) -> Vec<Etcd> {
+        self.members
+    }
+
+    /// Waits until exactly one member says that it leads, and gives its index.
+    ///
+    /// # Errors
+    /// When that is not so within a minute.
+    pub async fn wait_leader(&self) -> Result<usize> {
+        wait_until("one leader", LEADER_TIMEOUT, || async {
+            let mut leaders = Vec::new();
+            for (index, member) in self.members.iter().enumerate() {
+                if member.is_leader().await {
+                    leaders.push(index);
+                }
+            }
+            ensure!(leaders.len() == 1, "those that say they lead: {leaders:?}");
+            Ok(leaders[0])
+        })
+        .await
+    }
+
+    /// Kills all members that run, starts all again on their ports and data, and waits until each
+    /// is healthy.
+    ///
+    /// # Errors
+    /// When one is not healthy within a minute.
+    pub async fn restart(&mut self) -> Result<()> {
+        for member in &mut self.members {
+            member.kill()?;
+        }
+        self.launch().await
+    }
+
+    /// Runs `etcdctl` with all endpoints and gives what it prints.
+    ///
+    /// # Errors
+    /// When it fails, with what it printed, or takes longer than half a minute.
+    pub async fn etcdctl(&self, args: &[&str]) -> Result<String> {
+        let first = self.members.first().context("a cluster without members")?;
+        first.etcdctl_on(&self.endpoints().join(","), args).await
+    }
+}

@@ -1,0 +1,4 @@
+//! The rig against the real programs.
+
+mod etcd;
+mod process;
