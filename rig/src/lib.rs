@@ -15,6 +15,7 @@ mod options;
 mod ports;
 mod process;
 mod spawner;
+mod spec;
 mod tools;
 mod wait;
 
@@ -23,6 +24,7 @@ pub use etcd::Etcd;
 pub use http::{HttpReply, http_get};
 pub use options::{EtcdOptions, EtcdVersion, TlsFiles};
 pub use ports::free_port;
-pub use process::{Process, ProcessSpec};
+pub use process::Process;
+pub use spec::ProcessSpec;
 pub use tools::tool;
 pub use wait::wait_until;

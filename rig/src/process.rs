@@ -2,10 +2,10 @@
 
 use crate::http::http_get;
 use crate::spawner;
+use crate::spec::ProcessSpec;
 use crate::wait::wait_until;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
-use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
@@ -20,48 +20,6 @@ const SIGNAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How much of a log an error shows, in lines.
 const LOG_TAIL_LINES: usize = 25;
-
-/// What to start, and when it is ready.
-#[derive(Debug, Clone)]
-pub struct ProcessSpec {
-    program: PathBuf,
-    args: Vec<OsString>,
-    envs: Vec<(OsString, OsString)>,
-    ready: Option<(u16, String)>,
-}
-
-impl ProcessSpec {
-    /// `program` without arguments, ready as soon as it is started.
-    pub fn new(program: impl Into<PathBuf>) -> Self {
-        Self {
-            program: program.into(),
-            args: Vec::new(),
-            envs: Vec::new(),
-            ready: None,
-        }
-    }
-
-    /// Adds arguments.
-    #[must_use]
-    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
-        self.args.extend(args.into_iter().map(Into::into));
-        self
-    }
-
-    /// Sets an environment variable, over those of the test.
-    #[must_use]
-    pub fn env(mut self, key: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.envs.push((key.into(), value.into()));
-        self
-    }
-
-    /// Ready means: `GET path` on this loopback port answers 200.
-    #[must_use]
-    pub fn ready_when_get_answers_200(mut self, port: u16, path: impl Into<String>) -> Self {
-        self.ready = Some((port, path.into()));
-        self
-    }
-}
 
 /// A process in a temporary working directory of its own, which survives restarts.
 ///

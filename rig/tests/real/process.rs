@@ -60,7 +60,10 @@ async fn dropping_ends_the_process_even_if_it_is_stopped_and_removes_its_directo
 
 #[tokio::test]
 async fn a_process_ends_with_a_test_that_runs_no_destructors() {
+    // The helper cannot remove its directory.
+    let temporary = tempfile::tempdir().unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
+        .env("TMPDIR", temporary.path())
         .args([
             "--ignored",
             "--exact",
