@@ -163,3 +163,18 @@ async fn a_member_without_syncing_to_disk_survives_its_own_kill() {
         assert_eq!(etcd.etcdctl(&["get", "k"]).await.unwrap(), "k\nv1\n");
     }
 }
+
+#[tokio::test]
+async fn etcd_starts_with_the_recommended_flags() {
+    let flags = include_str!("../../../deploy/etcd.flags");
+    let options = EtcdOptions {
+        extra_args: flags.lines().map(str::to_owned).collect(),
+        ..EtcdOptions::default()
+    };
+    let etcd = Etcd::start_with(EtcdVersion::V3_5, options).await.unwrap();
+    let metrics = etcd.metrics().await.unwrap();
+    assert!(
+        metrics.contains("\netcd_server_quota_backend_bytes 8.589934592e+09\n"),
+        "{metrics}"
+    );
+}
