@@ -42,10 +42,12 @@ tree: ## check the rules about files that no compiler checks
 
 quick-tests: $(PROTOC)
 	cargo test $(CARGO_FLAGS) --workspace --doc
-	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast --lib --bins $$(scripts/test-targets quick)
+	targets=$$(scripts/test-targets quick) && \
+	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast --lib --bins $$targets
 
 real-tests: tools
-	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast $$(scripts/test-targets real)
+	targets=$$(scripts/test-targets real) && \
+	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast $$targets
 
 $(PROTOC):
 	scripts/fetch-tools protoc

@@ -16,6 +16,7 @@ mod ports;
 mod process;
 mod spawner;
 mod spec;
+mod tls;
 mod tools;
 mod wait;
 

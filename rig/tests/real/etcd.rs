@@ -1,4 +1,4 @@
-use holdfast_rig::{Etcd, EtcdCluster, EtcdOptions, EtcdVersion, wait_until};
+use holdfast_rig::{Etcd, EtcdCluster, EtcdOptions, EtcdVersion, TlsFiles, wait_until};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -177,4 +177,41 @@ async fn etcd_starts_with_the_recommended_flags() {
         metrics.contains("\netcd_server_quota_backend_bytes 8.589934592e+09\n"),
         "{metrics}"
     );
+}
+
+#[tokio::test]
+async fn a_member_with_tls_refuses_a_certificate_of_another_authority() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let files = TlsFiles::generate(folder.path()).unwrap();
+    let strange = TlsFiles::generate(elsewhere.path()).unwrap();
+    let cert = format!("--cert={}", strange.cert.display());
+    let key = format!("--key={}", strange.key.display());
+    for version in EtcdVersion::ALL {
+        let options = EtcdOptions {
+            tls: Some(files.clone()),
+            ..EtcdOptions::default()
+        };
+        let mut etcd = Etcd::start_with(version, options).await.unwrap();
+        etcd.etcdctl(&["put", "k", "v1"]).await.unwrap();
+        assert!(
+            !etcd
+                .process()
+                .log()
+                .contains("certificate signed by unknown authority")
+        );
+        let refused = [
+            "--command-timeout=1s",
+            "--dial-timeout=1s",
+            &cert,
+            &key,
+            "get",
+            "k",
+        ];
+        etcd.etcdctl(&refused).await.unwrap_err();
+        let log = etcd.process().log();
+        assert!(
+            log.contains("certificate signed by unknown authority"),
+            "{log}"
+        );
+    }
 }
