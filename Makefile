@@ -44,6 +44,8 @@ quick-tests: $(PROTOC)
 	cargo test $(CARGO_FLAGS) --workspace --doc
 	targets=$$(scripts/test-targets quick) && \
 	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast --lib --bins $$targets
+	targets=$$(scripts/test-targets real) && \
+	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast $$targets -- model::
 
 real-tests: tools
 	targets=$$(scripts/test-targets real) && \
