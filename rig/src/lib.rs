@@ -11,6 +11,7 @@
 mod cluster;
 mod etcd;
 mod http;
+mod link;
 mod options;
 mod ports;
 mod process;
@@ -23,6 +24,7 @@ mod wait;
 pub use cluster::EtcdCluster;
 pub use etcd::Etcd;
 pub use http::{HttpReply, http_get};
+pub use link::Link;
 pub use options::{EtcdOptions, EtcdVersion, TlsFiles};
 pub use ports::free_port;
 pub use process::Process;
