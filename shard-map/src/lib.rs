@@ -2,7 +2,7 @@
 //!
 //! Read it in this order: the vocabulary ([`limits`], ids, [`Cluster`], [`ShardRanges`]), where a
 //! name belongs ([`shard_of`]), the map ([`MapDocument`] as it is written, [`ShardMap`] as it is
-//! checked), and the records in etcd ([`records`]).
+//! checked), the records in etcd ([`records`]), and how a deployment begins ([`init`]).
 //!
 //! The map routes; the guards decide: a grant happens only where the shard's [`records::Guard`]
 //! says so, whatever map a gateway has.
@@ -11,6 +11,7 @@ mod assign;
 mod cluster;
 mod document;
 mod ids;
+pub mod init;
 pub mod limits;
 mod map;
 mod placement;
