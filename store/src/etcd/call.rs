@@ -1,0 +1,162 @@
+//! Carries out one operation.
+
+use super::failure::{self, Failure};
+use super::keepalive;
+use super::link::Link;
+use super::pool::{Attempts, Connection, Lane, Pool};
+use super::reply::{self, Malformed};
+use super::request::Request;
+use crate::{DefiniteError, KeepAliveAnswer, Op, Reply, StoreError};
+use etcd_client::{AlarmAction, AlarmType, LeaseGrantOptions, LeaseTimeToLiveOptions};
+use std::time::Duration;
+
+/// What is known of a call while it runs; what remains of it when its time is over.
+#[derive(Default)]
+struct Progress {
+    attempts: Attempts,
+    /// The operation was, or is being, sent over this one.
+    in_flight: Option<Connection>,
+    answers: Vec<KeepAliveAnswer>,
+}
+
+/// Carries out `op` within `timeout`.
+pub(super) async fn call(pool: &Pool, op: &Op, timeout: Duration) -> Result<Reply, StoreError> {
+    if let Op::KeepAlive { leases } = op
+        && leases.is_empty()
+    {
+        return Ok(Reply::KeepAlive(Vec::new()));
+    }
+    let mut progress = Progress::default();
+    match tokio::time::timeout(timeout, attempts(pool, op, &mut progress)).await {
+        Ok(result) => result,
+        Err(_) => timed_out(pool, op, timeout, progress),
+    }
+}
+
+async fn attempts(pool: &Pool, op: &Op, progress: &mut Progress) -> Result<Reply, StoreError> {
+    loop {
+        let connection = pool.acquire(lane(op), &mut progress.attempts).await?;
+        let connection = progress.in_flight.insert(connection);
+        let sent = send(op, &connection.link, &mut progress.answers).await;
+        let Some(connection) = progress.in_flight.take() else {
+            return Err(StoreError::Ambiguous("lost its connection".to_owned()));
+        };
+        let failure = match sent {
+            Ok(reply) => {
+                pool.answered(&connection);
+                return Ok(reply);
+            }
+            Err(failure) => failure,
+        };
+        let attempts = &mut progress.attempts;
+        let end = conclude(pool, &connection, failure, attempts);
+        if !progress.answers.is_empty() {
+            return Ok(Reply::KeepAlive(std::mem::take(&mut progress.answers)));
+        }
+        if let Some(error) = end {
+            return Err(error);
+        }
+    }
+}
+
+/// Notes what a failure says of endpoint and token. `None`: nothing was done, try again.
+pub(super) fn conclude(
+    pool: &Pool,
+    connection: &Connection,
+    failure: Failure,
+    attempts: &mut Attempts,
+) -> Option<StoreError> {
+    match failure {
+        Failure::Closed => {
+            pool.closed(connection, attempts);
+            None
+        }
+        Failure::Elsewhere(text) => {
+            pool.elsewhere(connection, text, attempts);
+            None
+        }
+        Failure::Token(text) => {
+            let again = pool.token_refused(connection, attempts);
+            (!again).then_some(StoreError::Definite(DefiniteError::Denied(text)))
+        }
+        Failure::Answered(error) => {
+            pool.answered(connection);
+            Some(error)
+        }
+        Failure::Unknown(text) => {
+            pool.doubtful(connection);
+            let text = format!("{}: {text}", pool.url(connection));
+            Some(StoreError::Ambiguous(text))
+        }
+    }
+}
+
+fn timed_out(
+    pool: &Pool,
+    op: &Op,
+    timeout: Duration,
+    progress: Progress,
+) -> Result<Reply, StoreError> {
+    let Some(connection) = progress.in_flight else {
+        return Err(progress.attempts.unreachable().into());
+    };
+    if progress.answers.is_empty() {
+        // Slow or silently dead; the next call finds out on a connection of its own.
+        pool.doubtful(&connection);
+        pool.discard(&connection);
+    }
+    match op {
+        Op::KeepAlive { .. } => Ok(Reply::KeepAlive(progress.answers)),
+        _ => Err(StoreError::Ambiguous(format!(
+            "{}: no answer within {timeout:?}",
+            pool.url(&connection)
+        ))),
+    }
+}
+
+fn lane(op: &Op) -> Lane {
+    match op {
+        Op::KeepAlive { .. } => Lane::KeepAlives,
+        Op::Txn(_)
+        | Op::LeaseGrant { .. }
+        | Op::LeaseRevoke { .. }
+        | Op::LeaseKeys { .. }
+        | Op::Alarms => Lane::Calls,
+    }
+}
+
+async fn send(op: &Op, link: &Link, answers: &mut Vec<KeepAliveAnswer>) -> Result<Reply, Failure> {
+    let lease_client = || link.client.lease_client();
+    let failed = |error| failure::of_client_error(&error);
+    let reply = match op {
+        Op::Txn(txn) => {
+            let request = Request::new(txn);
+            let sent = link.kv.clone().txn(request.txn).await;
+            reply::txn(sent.map_err(failed)?.0, request.has_extra_read)
+        }
+        Op::LeaseGrant { lease, ttl_s } => {
+            let options = LeaseGrantOptions::new().with_id(lease.0);
+            let sent = lease_client().grant(i64::from(*ttl_s), Some(options)).await;
+            reply::lease_granted(sent.map_err(failed)?.0)
+        }
+        Op::LeaseRevoke { lease } => {
+            let sent = lease_client().revoke(lease.0).await;
+            reply::lease_revoked(sent.map_err(failed)?.0)
+        }
+        Op::LeaseKeys { lease } => {
+            let options = LeaseTimeToLiveOptions::new().with_keys();
+            let sent = lease_client().time_to_live(lease.0, Some(options)).await;
+            reply::lease_keys(sent.map_err(failed)?.0)
+        }
+        Op::KeepAlive { leases } => {
+            keepalive::burst(link.wire.clone(), leases, answers).await?;
+            Ok(Reply::KeepAlive(std::mem::take(answers)))
+        }
+        Op::Alarms => {
+            let mut client = link.client.maintenance_client();
+            let sent = client.alarm(AlarmAction::Get, AlarmType::None, None).await;
+            reply::alarms(sent.map_err(failed)?.0)
+        }
+    };
+    reply.map_err(|error: Malformed| Failure::Unknown(error.to_string()))
+}
