@@ -35,7 +35,7 @@ deny: ## check licences, sources and banned crates (compiles cargo-deny the firs
 	scripts/deny
 
 docs: $(PROTOC) ## build the API documentation; a broken link is an error
-	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --workspace --no-deps --document-private-items
 
 tree: ## check the rules about files that no compiler checks
 	scripts/check-tree
