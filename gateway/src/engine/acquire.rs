@@ -1,0 +1,292 @@
+//! Acquiring: a slot, a record, a grant; and what it means that the name is held.
+
+use crate::engine::ending::Waiter;
+use crate::engine::later::Task;
+use crate::engine::outcome::Found;
+use crate::engine::records::LockRecord;
+use crate::engine::renew::{RewriteFor, Whereabouts};
+use crate::engine::slot::{SlotState, SlotWord};
+use crate::engine::table::FastRenewal;
+use crate::engine::tickets::{Kind, Ticket, Trouble};
+use crate::engine::writes::SlotRef;
+use crate::engine::{Engine, proof};
+use crate::limits;
+use crate::lock_id::{LockId, Secret};
+use crate::names::Token;
+use crate::service::{self, Acquire, AcquireOutcome, Refusal, Renew, Renewed};
+use crate::time::{Instant, Millis};
+use holdfast_store::{KeyValue, Revision};
+use rand::Rng;
+use shard_map::ShardId;
+
+/// An acquire that waits for its answer.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) ticket: Ticket,
+    pub(crate) shard: ShardId,
+    pub(crate) acquire: Acquire,
+    asked_at: Instant,
+    attempts: u8,
+}
+
+impl Job {
+    /// About how large its record will be.
+    pub(crate) fn bytes(&self) -> usize {
+        let metadata = self.acquire.metadata.iter().flatten();
+        let metadata: usize = metadata.map(|(key, value)| key.len() + value.len()).sum();
+        3 * self.acquire.name.as_str().len()
+            + self.acquire.client_id.as_str().len()
+            + metadata
+            + 256
+    }
+}
+
+/// A grant on its way: the slot that is kept for it and the record that it writes.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) job: Job,
+    pub(crate) at: SlotRef,
+    pub(crate) lock_id: LockId,
+    pub(crate) record: Vec<u8>,
+    pub(crate) guard_revision: Revision,
+    token_base: u64,
+}
+
+impl Engine {
+    pub(crate) fn on_acquire(&mut self, ticket: Ticket, shard: ShardId, acquire: Acquire) {
+        if !self.open_ticket(ticket, Kind::Acquire) {
+            return;
+        }
+        if !self.home_seen {
+            return self.fail(ticket, Trouble::HomeUnseen);
+        }
+        self.queue_acquire(Job {
+            ticket,
+            shard,
+            acquire,
+            asked_at: self.now,
+            attempts: 0,
+        });
+    }
+
+    /// Tries again what was certainly not done.
+    pub(crate) fn retry_acquire(&mut self, mut job: Job) {
+        job.attempts += 1;
+        if job.attempts > limits::ACQUIRE_ATTEMPTS_MAX {
+            self.fail(job.ticket, Trouble::Unknown);
+        } else if job.attempts == 1 {
+            self.queue_acquire(job);
+        } else {
+            self.do_later(limits::LOOK_AGAIN, Task::Acquire(job));
+        }
+    }
+
+    /// Finds the guard, the group and the slot for a grant. Otherwise the job is parked or
+    /// answered.
+    pub(crate) fn prepare_grant(&mut self, job: Job) -> Option<Grant> {
+        let (job, guard, guard_revision) = self.guard_for(job)?;
+        let Some(group) = self.group_with_room(job.shard) else {
+            self.park(job);
+            return None;
+        };
+        let secret = self.new_secret();
+        let ctl = self.groups.get_mut(group)?;
+        let lease = ctl.lease;
+        let taken = ctl.take_slot(|slot| {
+            slot.secret = secret;
+            slot.name = Some(job.acquire.name.clone());
+            slot.token = Token(0);
+            slot.set_ttl(job.acquire.ttl);
+            slot.word.store(SlotWord::PENDING);
+        });
+        let Some(slot) = taken else {
+            self.park(job);
+            return None;
+        };
+        let token_base = guard.token_base.get();
+        let lock_id = LockId::new(group, slot, secret, &job.acquire.name);
+        let record = LockRecord::of_grant(&job.acquire, &lock_id, lease, token_base).to_bytes();
+        let at = SlotRef { group, slot };
+        Some(Grant {
+            job,
+            at,
+            lock_id,
+            record,
+            guard_revision,
+            token_base,
+        })
+    }
+
+    fn new_secret(&mut self) -> Secret {
+        Secret(u128::from(self.rng.next_u64()) << 64 | u128::from(self.rng.next_u64()))
+    }
+
+    /// The grant is in etcd, written at `revision`.
+    ///
+    /// If nobody waits for it any more it is kept for the client that may come back, but no
+    /// longer than if it had been told in time (NO-GHOST).
+    pub(crate) fn grant_landed(&mut self, grant: Grant, revision: Revision) {
+        let Some(ctl) = self.groups.get(grant.at.group) else {
+            return self.fail(grant.job.ticket, Trouble::Unknown);
+        };
+        let group_until = ctl.group.proven_until();
+        let token = Token(grant.token_base.saturating_add(revision.0.cast_unsigned()));
+        let can_tell = self.tickets.is_open(grant.job.ticket)
+            && self.is_proven()
+            && group_until > self.now
+            && token.0 < Token::END;
+        let ttl = grant.job.acquire.ttl;
+        let deadline = match can_tell {
+            true => (self.now + ttl).min(group_until),
+            false => grant.job.asked_at + ttl,
+        };
+        ctl.group.change_slot(grant.at.slot, |slot| {
+            debug_assert_eq!(
+                slot.state(),
+                SlotState::Pending,
+                "a grant fills a pending slot"
+            );
+            slot.token = token;
+            slot.revision = revision;
+            slot.word.store(SlotWord::held(deadline));
+        });
+        self.arm(grant.at, deadline);
+        if !can_tell {
+            return self.fail(grant.job.ticket, Trouble::Unknown);
+        }
+        self.stats.granted.add(1);
+        let told = proof::told(deadline.since(self.now), self.now, grant.lock_id.secret());
+        self.granted(grant.job.ticket, grant.lock_id, token, told, false);
+    }
+
+    fn granted(
+        &mut self,
+        ticket: Ticket,
+        lock_id: LockId,
+        token: Token,
+        told: Renewed,
+        already_held: bool,
+    ) {
+        let grant = service::Grant {
+            lock_id,
+            token,
+            told,
+            already_held,
+        };
+        self.answer_acquire(ticket, AcquireOutcome::Granted(grant));
+    }
+
+    /// The compares of the grant failed; it did not happen.
+    pub(crate) fn grant_refused(&mut self, grant: Grant, found: &Found) {
+        self.free_slot(grant.at.group, grant.at.slot);
+        let Grant {
+            job,
+            at,
+            guard_revision,
+            ..
+        } = grant;
+        let (lock, guard, group, waiter) = (found.get(0), found.get(1), found.get(2), found.get(3));
+        self.guard_seen(job.shard, guard);
+        if let Some(record) = lock {
+            return self.contended(job, record);
+        }
+        let guard_held = guard.is_some_and(|kv| kv.mod_revision == guard_revision);
+        let group_revision = self.groups.get(at.group).map(|ctl| ctl.revision);
+        let group_held = group.map(|kv| kv.mod_revision) == group_revision;
+        if guard_held && group_held && waiter.is_some() {
+            return self.refuse(job.ticket, Refusal::Held, Millis::ZERO);
+        }
+        if !group_held {
+            self.suspect_group(at.group);
+        }
+        self.retry_acquire(job);
+    }
+
+    fn refuse(&mut self, ticket: Ticket, reason: Refusal, free_in: Millis) {
+        self.answer_acquire(ticket, AcquireOutcome::Refused { reason, free_in });
+    }
+
+    /// The name is held, by this record.
+    fn contended(&mut self, job: Job, kv: &KeyValue) {
+        let Some((record, id)) = LockRecord::read(kv) else {
+            tracing::error!(cluster = %self.settings.cluster, "a lock's record cannot be read");
+            return self.refuse(job.ticket, Refusal::Held, self.settings.group_ttl);
+        };
+        let free_in = self.free_in(&id, record.ttl());
+        if !record.is_of(&job.acquire) {
+            self.refuse(job.ticket, Refusal::Held, free_in);
+        } else if !record.is_of_request(&job.acquire) {
+            self.refuse(job.ticket, Refusal::HeldByYou, free_in);
+        } else {
+            self.enter_again(job, id, record.fencing_token(kv));
+        }
+    }
+
+    /// The hold does not end earlier than this from now on, unless it is released.
+    fn free_in(&self, id: &LockId, ttl: Millis) -> Millis {
+        let here = match self.whereabouts(id) {
+            Whereabouts::Slot(at) => self.groups.get(at.group),
+            _ => None,
+        };
+        let word = here.and_then(|ctl| ctl.group.with_slot(id.slot(), |slot| slot.word.load()));
+        match word {
+            Some(word) if word.state == SlotState::Held => word.deadline.since(self.now),
+            Some(word) if word.state == SlotState::Ending => Millis::ZERO,
+            // Whoever owns it, or takes it over, lets it go no earlier than this.
+            _ => ttl + self.settings.session_ttl,
+        }
+    }
+
+    /// The same client asks again: a retry after a lost reply, or re-entry. The hold is renewed
+    /// and answered as it is; if it is just ending, that is waited for.
+    fn enter_again(&mut self, job: Job, id: LockId, token: Token) {
+        match self.whereabouts(&id) {
+            Whereabouts::Slot(at) => self.enter_slot_again(job, at, id, token),
+            Whereabouts::Loading => self.fail(job.ticket, Trouble::Loading),
+            Whereabouts::OtherOwner => self.fail(job.ticket, Trouble::OtherOwner),
+            Whereabouts::Unclaimed | Whereabouts::Unknown => {
+                self.round.want();
+                self.fail(job.ticket, Trouble::Unclaimed);
+            }
+            Whereabouts::NoSlot(group) => {
+                self.want_check(group);
+                self.retry_acquire(job);
+            }
+        }
+    }
+
+    fn enter_slot_again(&mut self, job: Job, at: SlotRef, id: LockId, token: Token) {
+        let Some(ctl) = self.groups.get(at.group) else {
+            return;
+        };
+        let word = ctl.group.with_slot(at.slot, |slot| slot.word.load());
+        match word.map(|word| (word.state, word.deadline)) {
+            Some((SlotState::Held, deadline)) if deadline > self.now => {
+                let ttl = Some(job.acquire.ttl);
+                let renew = Renew {
+                    lock_id: id.clone(),
+                    token,
+                    ttl,
+                    principal: None,
+                };
+                match ctl.group.renew(self.now, &renew) {
+                    FastRenewal::Renewed(told) => self.granted(job.ticket, id, token, told, true),
+                    FastRenewal::Unproven => self.fail(job.ticket, Trouble::Unproven),
+                    FastRenewal::AskEngine => {
+                        self.want_rewrite(RewriteFor::Acquire(job), at, renew)
+                    }
+                }
+            }
+            Some((SlotState::Held | SlotState::Ending, _)) => {
+                self.end_passed_hold(at, Waiter::Acquire(job));
+            }
+            // Its grant is on its way, or its end was confirmed after this was read.
+            _ => self.retry_acquire(job),
+        }
+    }
+
+    /// A hold of the same client was renewed for longer than its record said.
+    pub(crate) fn entered_again(&mut self, job: &Job, renew: Renew, told: Renewed) {
+        self.granted(job.ticket, renew.lock_id, renew.token, told, true);
+    }
+}

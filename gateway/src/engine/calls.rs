@@ -1,0 +1,112 @@
+//! Calls that are on their way, and what their replies are for.
+
+use crate::engine::batch::Batch;
+use crate::engine::claims::Orphan;
+use crate::engine::cold::ColdJob;
+use crate::engine::renew::RewriteJob;
+use crate::engine::round::RoundId;
+use crate::engine::{Effect, Engine};
+use crate::lock_id::GroupId;
+use crate::time::{Instant, Millis};
+use holdfast_store::{LeaseId, Op, Reply, StoreError};
+use shard_map::ShardId;
+use std::collections::HashMap;
+
+/// A call to the cluster. Never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// What a call's reply is for.
+#[derive(Debug)]
+pub(crate) enum Purpose {
+    SessionLease,
+    SessionKey,
+    SpareLease(LeaseId),
+    Fence,
+    Keepalive(RoundId),
+    RoundRead(RoundId),
+    Guards(Vec<ShardId>),
+    Alarms,
+    GroupLease(GroupId),
+    Batch(Batch),
+    Resolve(Batch),
+    Cold(Vec<ColdJob>),
+    Rewrite(RewriteJob),
+    Orphans(Vec<Orphan>),
+    Survey(GroupId),
+    /// Revokes that no one waits for.
+    Revoke,
+    /// The revoke of the session's lease when the gateway stops.
+    LastRevoke,
+}
+
+/// A call on its way.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) purpose: Purpose,
+    pub(crate) sent: Instant,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    pending: HashMap<CallId, Pending>,
+    counter: u64,
+}
+
+impl Calls {
+    /// Forgets every call; replies that still come say nothing any more.
+    pub(crate) fn forget_all(&mut self) {
+        self.pending.clear();
+    }
+}
+
+impl Engine {
+    pub(crate) fn call(&mut self, op: Op, timeout: Millis, purpose: Purpose) {
+        self.calls.counter += 1;
+        let id = CallId(self.calls.counter);
+        self.calls.pending.insert(
+            id,
+            Pending {
+                purpose,
+                sent: self.now,
+            },
+        );
+        self.out.push(Effect::Call { id, op, timeout });
+    }
+
+    pub(crate) fn on_reply(&mut self, call: CallId, result: Result<Reply, StoreError>) {
+        let Some(Pending { purpose, sent }) = self.calls.pending.remove(&call) else {
+            return;
+        };
+        match purpose {
+            Purpose::SessionLease => self.on_session_lease(result),
+            Purpose::SessionKey => self.on_session_key(result),
+            Purpose::SpareLease(lease) => self.on_spare_lease(lease, &result),
+            Purpose::Fence => self.on_fence(result),
+            Purpose::Keepalive(round) => self.on_kept(round, sent, result),
+            Purpose::RoundRead(round) => self.on_round_read(round, result),
+            Purpose::Guards(shards) => self.on_guards(&shards, result),
+            Purpose::Alarms => self.on_alarms(result),
+            Purpose::GroupLease(group) => self.on_group_lease(group, sent, result),
+            Purpose::Batch(batch) => self.on_batch(batch, result),
+            Purpose::Resolve(batch) => self.on_resolved(batch, result),
+            Purpose::Cold(jobs) => self.on_cold(jobs, result),
+            Purpose::Rewrite(job) => self.on_rewrite_read(job, result),
+            Purpose::Orphans(orphans) => self.on_orphans(orphans, result),
+            Purpose::Survey(group) => self.on_survey(group, result),
+            Purpose::Revoke => {}
+            Purpose::LastRevoke => self.out.push(Effect::Stopped),
+        }
+    }
+}
+
+/// What a call whose reply must be a transaction's came to.
+pub(crate) fn as_txn(
+    result: Result<Reply, StoreError>,
+) -> Result<holdfast_store::TxnReply, StoreError> {
+    match result {
+        Ok(Reply::Txn(txn)) => Ok(txn),
+        Ok(_) => Err(StoreError::Ambiguous("a reply of another kind".to_owned())),
+        Err(error) => Err(error),
+    }
+}

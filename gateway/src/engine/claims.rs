@@ -1,0 +1,141 @@
+//! Claims: taking over the groups of sessions that are gone.
+//!
+//! *If* the old session's key does not exist and the old group's key is as read, *then* the old
+//! key is deleted and the group stands under this gateway's session, on the same lease. The locks
+//! are not rewritten. Whoever held the group before, its records are always read from etcd, and
+//! until that is done nothing is answered for them.
+//!
+//! HEIR: no lock of the group is ended before its TTL plus the session's TTL have passed since
+//! the claim's success was received, because the old owner may have promised that much.
+
+use crate::engine::calls::{Purpose, as_txn};
+use crate::engine::groups::{GroupCtl, GroupState};
+use crate::engine::records::{GroupRecord, SessionId};
+use crate::engine::table::Group;
+use crate::engine::writes::WriteOp;
+use crate::engine::{Engine, records};
+use crate::limits;
+use crate::lock_id::GroupId;
+use holdfast_store::{Get, KeyRange, LeaseId, Op, Reply, Revision, StoreError, Txn, TxnOpReply};
+use shard_map::ShardId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A group of another session, as a linearizable read showed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Orphan {
+    pub(crate) session: SessionId,
+    pub(crate) group: GroupId,
+    pub(crate) lease: LeaseId,
+    /// Of the group's key.
+    pub(crate) revision: Revision,
+}
+
+/// A takeover on its way.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    pub(crate) orphan: Orphan,
+    pub(crate) shard: ShardId,
+}
+
+/// The groups of other sessions, and the claims on their way.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    /// Whether the group's session was alive when it was last looked at. A hint.
+    foreign: BTreeMap<GroupId, bool>,
+    under_way: BTreeSet<GroupId>,
+}
+
+impl Claims {
+    pub(crate) fn foreign_owner_is_alive(&self, group: GroupId) -> Option<bool> {
+        self.foreign.get(&group).copied()
+    }
+}
+
+impl Engine {
+    /// Takes note of who owns which group, and begins to claim what has no owner.
+    pub(crate) fn note_foreign_groups(&mut self, groups: &[Orphan], alive: &BTreeSet<SessionId>) {
+        self.claims.foreign = groups
+            .iter()
+            .map(|group| (group.group, alive.contains(&group.session)))
+            .collect();
+        let room = limits::GROUPS_MAX.saturating_sub(self.groups.len());
+        let mut orphans = Vec::new();
+        for group in groups {
+            if orphans.len() < room
+                && !alive.contains(&group.session)
+                && self.groups.get(group.group).is_none()
+                && self.claims.under_way.insert(group.group)
+            {
+                orphans.push(*group);
+            }
+        }
+        for orphans in orphans.chunks(limits::BATCH_OPS_MAX) {
+            let gets = orphans.iter().map(|orphan| {
+                Get::all(KeyRange::one(records::group_key(
+                    orphan.session,
+                    orphan.group,
+                )))
+            });
+            let op = Op::Txn(Txn::read(gets));
+            self.call(op, limits::CALL_TIMEOUT, Purpose::Orphans(orphans.to_vec()));
+        }
+    }
+
+    pub(crate) fn on_orphans(&mut self, orphans: Vec<Orphan>, result: Result<Reply, StoreError>) {
+        let mut read = as_txn(result)
+            .map(|reply| reply.ops)
+            .unwrap_or_default()
+            .into_iter();
+        for orphan in orphans {
+            let kv = match read.next() {
+                Some(TxnOpReply::Get(get)) => get.kvs.into_iter().next(),
+                _ => None,
+            };
+            let record = kv
+                .filter(|kv| kv.mod_revision == orphan.revision)
+                .and_then(|kv| serde_json::from_slice::<GroupRecord>(&kv.value).ok());
+            match record {
+                Some(GroupRecord {
+                    shard,
+                    to: None,
+                    from: None,
+                    ..
+                }) => {
+                    let claim = Claim {
+                        orphan,
+                        shard: ShardId(shard),
+                    };
+                    self.queue_write(WriteOp::Claim(claim));
+                }
+                // Changed since, not readable, or on its way between clusters: looked at again
+                // in the next round.
+                _ => self.claim_ends(orphan.group),
+            }
+        }
+    }
+
+    /// The claim is confirmed; its time counts from here.
+    pub(crate) fn claimed(&mut self, claim: Claim, revision: Revision) {
+        let Claim { orphan, shard } = claim;
+        self.claim_ends(orphan.group);
+        self.claims.foreign.remove(&orphan.group);
+        self.stats.claims.add(1);
+        tracing::info!(
+            cluster = %self.settings.cluster, group = %orphan.group, from = %orphan.session,
+            "lease group claimed"
+        );
+        let group = Group::new(orphan.group, Arc::clone(&self.proof));
+        self.table.insert(Arc::clone(&group));
+        let mut ctl = GroupCtl::new(group, shard, orphan.lease, GroupState::Loading, self.now);
+        ctl.revision = revision;
+        ctl.claimed_at = self.now;
+        self.groups.insert(ctl);
+        self.round.want();
+        self.want_load(orphan.group);
+    }
+
+    pub(crate) fn claim_ends(&mut self, group: GroupId) {
+        self.claims.under_way.remove(&group);
+    }
+}

@@ -1,0 +1,203 @@
+//! Requests about locks that no table here knows. A miss in a table is never an answer: the
+//! record is read by name.
+//!
+//! The answer "not held" is definite when the shard's guard, read at the same revision as the
+//! record, is active here: then no other cluster can have the record. Many look-ups share a read.
+
+use crate::engine::Engine;
+use crate::engine::calls::{Purpose, as_txn};
+use crate::engine::ending::ReleaseJob;
+use crate::engine::later::Task;
+use crate::engine::records::{self, LockRecord};
+use crate::engine::renew::{RenewJob, Whereabouts};
+use crate::engine::shards::{GuardSeen, admits, read_guard};
+use crate::engine::tickets::{Ticket, Trouble};
+use crate::limits;
+use crate::lock_id::LockId;
+use crate::names::Token;
+use crate::service::{Ended, ReleaseOutcome, RenewOutcome};
+use holdfast_store::{Get, KeyRange, KeyValue, Op, Reply, StoreError, Txn, TxnOpReply};
+use shard_map::ShardId;
+use shard_map::records::keys;
+use std::collections::VecDeque;
+
+/// A look-up by name.
+#[derive(Debug)]
+pub(crate) struct ColdJob {
+    shard: ShardId,
+    ask: ColdAsk,
+    attempts: u8,
+}
+
+/// What was asked.
+#[derive(Debug)]
+pub(crate) enum ColdAsk {
+    Renew(RenewJob),
+    Release(ReleaseJob),
+}
+
+impl ColdAsk {
+    fn ticket(&self) -> Ticket {
+        match self {
+            Self::Renew(job) => job.ticket,
+            Self::Release(job) => job.ticket,
+        }
+    }
+
+    fn lock_id(&self) -> &LockId {
+        match self {
+            Self::Renew(job) => &job.renew.lock_id,
+            Self::Release(job) => &job.release.lock_id,
+        }
+    }
+
+    fn token(&self) -> Token {
+        match self {
+            Self::Renew(job) => job.renew.token,
+            Self::Release(job) => job.release.token,
+        }
+    }
+}
+
+impl ColdJob {
+    pub(crate) fn new(shard: ShardId, ask: ColdAsk) -> Self {
+        Self {
+            shard,
+            ask,
+            attempts: 0,
+        }
+    }
+}
+
+/// The look-ups that wait, and how many reads are on their way.
+#[derive(Debug, Default)]
+pub(crate) struct Cold {
+    queue: VecDeque<ColdJob>,
+    in_flight: usize,
+}
+
+impl Engine {
+    pub(crate) fn queue_cold(&mut self, job: ColdJob) {
+        if self.cold.queue.len() >= limits::COLD_QUEUE_MAX {
+            self.fail(job.ask.ticket(), Trouble::Overloaded);
+        } else {
+            self.cold.queue.push_back(job);
+        }
+    }
+
+    pub(crate) fn pump_cold(&mut self) {
+        while self.cold.in_flight < limits::COLD_READS_IN_FLIGHT_MAX && !self.cold.queue.is_empty()
+        {
+            let mut jobs = Vec::new();
+            while jobs.len() < limits::COLD_BATCH_MAX {
+                let Some(job) = self.cold.queue.pop_front() else {
+                    break;
+                };
+                if self.tickets.is_open(job.ask.ticket()) {
+                    jobs.push(job);
+                }
+            }
+            if jobs.is_empty() {
+                break;
+            }
+            self.stats.cold_lookups.add(jobs.len() as u64);
+            let gets = jobs.iter().flat_map(|job| {
+                let record = KeyRange::one(records::lock_key(job.ask.lock_id().name()));
+                [
+                    Get::all(record),
+                    Get::all(KeyRange::one(keys::guard(job.shard))),
+                ]
+            });
+            let op = Op::Txn(Txn::read(gets));
+            self.cold.in_flight += 1;
+            self.call(op, limits::CALL_TIMEOUT, Purpose::Cold(jobs));
+        }
+    }
+
+    pub(crate) fn on_cold(&mut self, jobs: Vec<ColdJob>, result: Result<Reply, StoreError>) {
+        self.cold.in_flight = self.cold.in_flight.saturating_sub(1);
+        let Ok(reply) = as_txn(result) else {
+            for job in jobs {
+                self.look_again(job, Trouble::Unproven);
+            }
+            return;
+        };
+        let mut read = reply.ops.into_iter().map(|op| match op {
+            TxnOpReply::Get(get) => get.kvs.into_iter().next(),
+            _ => None,
+        });
+        for job in jobs {
+            let (record, guard) = (read.next().flatten(), read.next().flatten());
+            self.cold_found(job, record.as_ref(), guard.as_ref());
+        }
+    }
+
+    fn look_again(&mut self, mut job: ColdJob, trouble: Trouble) {
+        job.attempts += 1;
+        if job.attempts > 3 {
+            self.fail(job.ask.ticket(), trouble);
+        } else {
+            self.do_later(limits::RETRY_BACKOFF, Task::Cold(job));
+        }
+    }
+
+    fn cold_found(&mut self, job: ColdJob, record: Option<&KeyValue>, guard: Option<&KeyValue>) {
+        self.guard_seen(job.shard, guard);
+        if !matches!(read_guard(guard), GuardSeen::Read(guard, _) if admits(&guard)) {
+            return self.fail(job.ask.ticket(), Trouble::Moving);
+        }
+        let Some(kv) = record else {
+            return self.not_held(&job.ask, Ended::Expired);
+        };
+        let Some((record, id)) = LockRecord::read(kv) else {
+            return self.fail(job.ask.ticket(), Trouble::Unknown);
+        };
+        if id != *job.ask.lock_id() {
+            return self.not_held(&job.ask, Ended::Stolen);
+        }
+        if record.fencing_token(kv) != job.ask.token() {
+            return self.wrong_token(&job.ask);
+        }
+        self.held_somewhere(job, &id);
+    }
+
+    /// The record is there, so the hold lives and has an owner.
+    fn held_somewhere(&mut self, job: ColdJob, id: &LockId) {
+        match self.whereabouts(id) {
+            // It has come in the meantime.
+            Whereabouts::Slot(_) => match job.ask {
+                ColdAsk::Renew(job) => self.renew_somewhere(job),
+                ColdAsk::Release(job) => self.release_somewhere(job),
+            },
+            Whereabouts::NoSlot(group) => {
+                self.want_check(group);
+                self.look_again(job, Trouble::Unknown);
+            }
+            Whereabouts::Loading => self.fail(job.ask.ticket(), Trouble::Loading),
+            Whereabouts::OtherOwner => self.fail(job.ask.ticket(), Trouble::OtherOwner),
+            Whereabouts::Unclaimed => self.fail(job.ask.ticket(), Trouble::Unclaimed),
+            Whereabouts::Unknown => {
+                self.round.want();
+                self.fail(job.ask.ticket(), Trouble::Unclaimed);
+            }
+        }
+    }
+
+    fn not_held(&mut self, ask: &ColdAsk, ended: Ended) {
+        match ask {
+            ColdAsk::Renew(job) => self.answer_renew(job.ticket, RenewOutcome::Ended(ended)),
+            ColdAsk::Release(job) => self.answer_release(job.ticket, ReleaseOutcome::Released),
+        }
+    }
+
+    fn wrong_token(&mut self, ask: &ColdAsk) {
+        match ask {
+            ColdAsk::Renew(job) => {
+                self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Stolen));
+            }
+            ColdAsk::Release(job) => {
+                self.answer_release(job.ticket, ReleaseOutcome::TokenMismatch);
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The end of a hold: by release or because its deadline has passed.
+//!
+//! The slot is marked first, which is final; then the record is deleted under the fence, the
+//! group's key and its own revision, and the delete is repeated until its outcome is definite.
+//! Only then is anybody told.
+
+use crate::engine::Engine;
+use crate::engine::acquire::Job;
+use crate::engine::cold::{ColdAsk, ColdJob};
+use crate::engine::later::Task;
+use crate::engine::records::LockRecord;
+use crate::engine::renew::{RenewJob, Whereabouts};
+use crate::engine::slot::SlotState;
+use crate::engine::tickets::{Kind, Ticket, Trouble};
+use crate::engine::wheel::{Entry, Tick};
+use crate::engine::writes::{SlotRef, WriteOp};
+use crate::limits;
+use crate::lock_id::GroupId;
+use crate::service::{Ended, Release, ReleaseOutcome, RenewOutcome};
+use crate::time::Instant;
+use holdfast_store::KeyValue;
+use shard_map::ShardId;
+use std::collections::BTreeMap;
+
+/// A release that waits for its answer.
+#[derive(Debug)]
+pub(crate) struct ReleaseJob {
+    pub(crate) ticket: Ticket,
+    pub(crate) shard: ShardId,
+    pub(crate) release: Release,
+}
+
+/// Who waits for the end of a hold.
+#[derive(Debug)]
+pub(crate) enum Waiter {
+    Renew(RenewJob),
+    Release(ReleaseJob),
+    Acquire(Job),
+}
+
+impl Waiter {
+    fn ticket(&self) -> Ticket {
+        match self {
+            Self::Renew(job) => job.ticket,
+            Self::Release(job) => job.ticket,
+            Self::Acquire(job) => job.ticket,
+        }
+    }
+}
+
+/// The holds that are ending, and who waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct Endings(BTreeMap<SlotRef, Vec<Waiter>>);
+
+impl Endings {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = SlotRef> {
+        self.0.keys().copied()
+    }
+}
+
+impl Engine {
+    pub(crate) fn on_release(&mut self, ticket: Ticket, shard: ShardId, release: Release) {
+        if self.open_ticket(ticket, Kind::Release) {
+            self.release_somewhere(ReleaseJob {
+                ticket,
+                shard,
+                release,
+            });
+        }
+    }
+
+    pub(crate) fn release_somewhere(&mut self, job: ReleaseJob) {
+        match self.whereabouts(&job.release.lock_id) {
+            Whereabouts::Slot(at) => self.release_slot(job, at),
+            Whereabouts::Loading => self.fail(job.ticket, Trouble::Loading),
+            Whereabouts::OtherOwner => self.fail(job.ticket, Trouble::OtherOwner),
+            Whereabouts::Unclaimed => self.fail(job.ticket, Trouble::Unclaimed),
+            Whereabouts::NoSlot(_) | Whereabouts::Unknown => {
+                self.queue_cold(ColdJob::new(job.shard, ColdAsk::Release(job)));
+            }
+        }
+    }
+
+    fn release_slot(&mut self, job: ReleaseJob, at: SlotRef) {
+        let Some(ctl) = self.groups.get(at.group) else {
+            return;
+        };
+        let look = ctl
+            .group
+            .with_slot(at.slot, |slot| (slot.state(), slot.token));
+        match look {
+            // Its end was confirmed.
+            Some((SlotState::Free, _)) | None => {
+                self.answer_release(job.ticket, ReleaseOutcome::Released);
+            }
+            Some((SlotState::Pending, _)) => self.fail(job.ticket, Trouble::Unknown),
+            Some((_, token)) if token != job.release.token => {
+                self.answer_release(job.ticket, ReleaseOutcome::TokenMismatch);
+            }
+            Some((SlotState::Held | SlotState::Ending, _)) => {
+                self.end_hold(at, Some(Waiter::Release(job)));
+            }
+        }
+    }
+
+    /// Ends a hold if that has not begun yet, and lets `waiter` wait for it.
+    pub(crate) fn end_hold(&mut self, at: SlotRef, waiter: Option<Waiter>) {
+        let Some(ctl) = self.groups.get(at.group) else {
+            return;
+        };
+        let began = ctl.group.with_slot(at.slot, |slot| slot.word.end().is_ok()) == Some(true);
+        self.endings.0.entry(at).or_default().extend(waiter);
+        if began {
+            self.queue_write(WriteOp::Delete(at));
+        }
+    }
+
+    /// Lets `waiter` wait for the end of a hold whose deadline has passed.
+    pub(crate) fn end_passed_hold(&mut self, at: SlotRef, waiter: Waiter) {
+        let Some(ctl) = self.groups.get(at.group) else {
+            return;
+        };
+        let now = self.now;
+        match ctl.group.with_slot(at.slot, |slot| slot.word.expire(now)) {
+            Some(Ok(())) => {
+                self.stats.expired.add(1);
+                self.endings.0.entry(at).or_default().push(waiter);
+                self.queue_write(WriteOp::Delete(at));
+            }
+            Some(Err(word)) if word.state == SlotState::Ending => {
+                self.endings.0.entry(at).or_default().push(waiter);
+            }
+            // A renewal that began before the deadline has won.
+            _ => self.fail(waiter.ticket(), Trouble::Unknown),
+        }
+    }
+
+    /// Has the wheel look at the hold when its deadline comes.
+    pub(crate) fn arm(&mut self, at: SlotRef, deadline: Instant) {
+        let Some(ctl) = self.groups.get(at.group) else {
+            return;
+        };
+        let tick = Tick::at_or_after(deadline);
+        let due = ctl.group.with_slot(at.slot, |slot| {
+            // An entry that comes first sees the later deadline and arms again.
+            let armed = slot.armed();
+            let arm = armed == Tick::NONE.as_u32() || armed > tick.as_u32();
+            if arm {
+                slot.set_armed(tick);
+            }
+            arm
+        });
+        if due == Some(true) {
+            self.wheel.arm(Entry {
+                group: at.group,
+                slot: at.slot,
+                tick,
+            });
+        }
+    }
+
+    /// Ends the holds whose deadline has passed.
+    pub(crate) fn expire_due(&mut self) {
+        let mut due = Vec::new();
+        self.wheel.advance(self.now, &mut due);
+        for entry in due {
+            let at = SlotRef {
+                group: entry.group,
+                slot: entry.slot,
+            };
+            let Some(ctl) = self.groups.get(at.group) else {
+                continue;
+            };
+            let now = self.now;
+            let outcome = ctl.group.with_slot(at.slot, |slot| {
+                if slot.armed() != entry.tick.as_u32() {
+                    return None;
+                }
+                slot.set_armed(Tick::NONE);
+                Some(slot.word.expire(now))
+            });
+            match outcome.flatten() {
+                Some(Ok(())) => {
+                    self.stats.expired.add(1);
+                    self.endings.0.entry(at).or_default();
+                    self.queue_write(WriteOp::Delete(at));
+                }
+                Some(Err(word)) if word.state == SlotState::Held => self.arm(at, word.deadline),
+                Some(Err(_)) | None => {}
+            }
+        }
+    }
+
+    /// The delete did not happen: its compares failed. `record` is what etcd has at the name.
+    pub(crate) fn delete_refused(
+        &mut self,
+        at: SlotRef,
+        record: Option<&KeyValue>,
+        group_key: Option<&KeyValue>,
+    ) {
+        let Some(ctl) = self.groups.get(at.group) else {
+            return;
+        };
+        let own = record.filter(|kv| {
+            LockRecord::read(kv).is_some_and(|(_, id)| {
+                ctl.group.with_slot(at.slot, |slot| slot.is_of(&id)) == Some(true)
+            })
+        });
+        let Some(own) = own else {
+            return self.hold_ended(at);
+        };
+        let revision = own.mod_revision;
+        ctl.group
+            .change_slot(at.slot, |slot| slot.revision = revision);
+        if group_key.is_some_and(|kv| kv.mod_revision != ctl.revision) {
+            self.suspect_group(at.group);
+        }
+        self.do_later(limits::LOOK_AGAIN, Task::Write(WriteOp::Delete(at)));
+    }
+
+    /// The hold's record is certainly not in etcd any more.
+    pub(crate) fn hold_ended(&mut self, at: SlotRef) {
+        let Some(waiters) = self.endings.0.remove(&at) else {
+            return;
+        };
+        self.free_slot(at.group, at.slot);
+        for waiter in waiters {
+            match waiter {
+                Waiter::Renew(job) => {
+                    self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Expired));
+                }
+                Waiter::Release(job) => {
+                    self.answer_release(job.ticket, ReleaseOutcome::Released);
+                }
+                Waiter::Acquire(job) => self.queue_acquire(job),
+            }
+        }
+    }
+
+    /// The group's table is gone; what waited for one of its locks is looked up in etcd.
+    pub(crate) fn endings_of_lost_group(&mut self, group: GroupId) {
+        let (lost, kept) = std::mem::take(&mut self.endings.0)
+            .into_iter()
+            .partition(|(at, _): &(SlotRef, _)| at.group == group);
+        self.endings.0 = kept;
+        let lost: BTreeMap<SlotRef, Vec<Waiter>> = lost;
+        for waiter in lost.into_values().flatten() {
+            match waiter {
+                Waiter::Renew(job) => self.renew_somewhere(job),
+                Waiter::Release(job) => self.release_somewhere(job),
+                Waiter::Acquire(job) => self.queue_acquire(job),
+            }
+        }
+    }
+}

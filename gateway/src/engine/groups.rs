@@ -1,0 +1,430 @@
+//! Lease groups: one etcd lease shared by up to a thousand locks of one shard.
+//!
+//! A group is made (lease, then key), takes grants while it is open, and is retired when it is
+//! empty (key deleted under its own revision, then the lease revoked). A claimed group takes no
+//! grants: it serves what it has and is retired when that is gone.
+
+use crate::engine::calls::Purpose;
+use crate::engine::later::Task;
+use crate::engine::slot::{SlotState, SlotWord};
+use crate::engine::table::{Group, Slot};
+use crate::engine::writes::WriteOp;
+use crate::engine::{Engine, proof};
+use crate::limits;
+use crate::lock_id::{GroupId, SlotIndex};
+use crate::time::{Instant, Millis};
+use holdfast_store::{LeaseId, Op, Reply, Revision, StoreError};
+use rand::Rng;
+use shard_map::ShardId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Where a group is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GroupState {
+    /// Its lease is asked for.
+    Granting,
+    /// Its key is on its way.
+    Writing,
+    /// It takes grants.
+    Open,
+    /// It serves the locks that it has.
+    Closed,
+    /// It was claimed, and its records are being read.
+    Loading,
+    /// It is empty, and its key is being deleted.
+    Retiring,
+}
+
+/// What the engine knows of a group beyond what renewals need.
+#[derive(Debug)]
+pub(crate) struct GroupCtl {
+    pub(crate) group: Arc<Group>,
+    pub(crate) shard: ShardId,
+    pub(crate) lease: LeaseId,
+    /// Of the group's key, once it is confirmed.
+    pub(crate) revision: Revision,
+    pub(crate) state: GroupState,
+    /// Whether its shard's list of groups with room has it.
+    pub(crate) listed: bool,
+    /// When its claim's success was received.
+    pub(crate) claimed_at: Instant,
+    /// When its slots are to be compared with etcd.
+    pub(crate) check_due: Instant,
+    free: Vec<SlotIndex>,
+    used: usize,
+    empty_since: Instant,
+}
+
+impl GroupCtl {
+    pub(crate) fn new(
+        group: Arc<Group>,
+        shard: ShardId,
+        lease: LeaseId,
+        state: GroupState,
+        now: Instant,
+    ) -> Self {
+        Self {
+            group,
+            shard,
+            lease,
+            revision: Revision::ABSENT,
+            state,
+            listed: false,
+            claimed_at: Instant::NEVER,
+            check_due: now + limits::SURVEY_INTERVAL,
+            free: Vec::new(),
+            used: 0,
+            empty_since: now,
+        }
+    }
+
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    fn room(&self) -> usize {
+        limits::GROUP_LOCKS_MAX - self.used
+    }
+
+    /// Takes a free slot and fills it.
+    pub(crate) fn take_slot(&mut self, fill: impl FnOnce(&mut Slot)) -> Option<SlotIndex> {
+        let mut slots = self.group.slots_mut();
+        let is_free = |index: &SlotIndex| {
+            slots
+                .get(usize::from(index.0))
+                .is_some_and(|slot| slot.state() == SlotState::Free)
+        };
+        // An index may stand here twice, or be taken by now: see `take_slot_at`.
+        let free = std::iter::from_fn(|| self.free.pop()).find(is_free);
+        let index = match free {
+            Some(index) => index,
+            None if slots.len() < limits::GROUP_LOCKS_MAX => {
+                slots.push(Slot::unused());
+                SlotIndex(u16::try_from(slots.len() - 1).ok()?)
+            }
+            None => return None,
+        };
+        self.used += 1;
+        fill(slots.get_mut(usize::from(index.0))?);
+        Some(index)
+    }
+
+    /// Fills this very slot, if it is free: for records that say where they belong.
+    pub(crate) fn take_slot_at(
+        &mut self,
+        index: SlotIndex,
+        fill: impl FnOnce(&mut Slot),
+    ) -> Result<(), SlotTaken> {
+        let at = usize::from(index.0);
+        if at >= limits::GROUP_LOCKS_MAX {
+            return Err(SlotTaken);
+        }
+        let mut slots = self.group.slots_mut();
+        while slots.len() <= at {
+            let new = u16::try_from(slots.len()).map_err(|_| SlotTaken)?;
+            self.free.push(SlotIndex(new));
+            slots.push(Slot::unused());
+        }
+        let slot = slots
+            .get_mut(at)
+            .filter(|slot| slot.state() == SlotState::Free);
+        fill(slot.ok_or(SlotTaken)?);
+        self.used += 1;
+        Ok(())
+    }
+
+    /// The lock of this slot is certainly not in etcd.
+    fn free_slot(&mut self, index: SlotIndex, now: Instant) {
+        self.group
+            .change_slot(index, |slot| slot.word.store(SlotWord::FREE));
+        self.free.push(index);
+        self.used -= 1;
+        if self.used == 0 {
+            self.empty_since = now;
+        }
+    }
+
+    /// Whether its key is confirmed and nothing is under way that would change it.
+    fn is_settled(&self) -> bool {
+        matches!(
+            self.state,
+            GroupState::Open | GroupState::Closed | GroupState::Loading
+        )
+    }
+}
+
+/// Two records say that they belong in one slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SlotTaken;
+
+/// The groups of this gateway in the cluster.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    by_id: BTreeMap<GroupId, GroupCtl>,
+    next_tidy: Instant,
+}
+
+impl Groups {
+    pub(crate) fn get(&self, group: GroupId) -> Option<&GroupCtl> {
+        self.by_id.get(&group)
+    }
+
+    pub(crate) fn get_mut(&mut self, group: GroupId) -> Option<&mut GroupCtl> {
+        self.by_id.get_mut(&group)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (GroupId, &GroupCtl)> {
+        self.by_id.iter().map(|(id, ctl)| (*id, ctl))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(crate) fn locks(&self) -> usize {
+        self.by_id.values().map(GroupCtl::used).sum()
+    }
+
+    pub(crate) fn insert(&mut self, ctl: GroupCtl) {
+        self.by_id.insert(ctl.group.id, ctl);
+    }
+
+    pub(crate) fn remove(&mut self, group: GroupId) -> Option<GroupCtl> {
+        self.by_id.remove(&group)
+    }
+
+    pub(crate) fn take_all(&mut self) -> Vec<GroupId> {
+        std::mem::take(&mut self.by_id).into_keys().collect()
+    }
+
+    /// The groups whose key a linearizable read must show: id, lease, and revision.
+    pub(crate) fn settled(&self) -> Vec<(GroupId, LeaseId, Revision)> {
+        self.iter()
+            .filter(|(_, ctl)| ctl.is_settled())
+            .map(|(id, ctl)| (id, ctl.lease, ctl.revision))
+            .collect()
+    }
+
+    pub(crate) fn prove(&self, group: GroupId, until: Instant) {
+        if let Some(ctl) = self.get(group) {
+            ctl.group
+                .set_proven_until(until.max(ctl.group.proven_until()));
+        }
+    }
+
+    pub(crate) fn void_proofs(&self) {
+        self.by_id
+            .values()
+            .for_each(|ctl| ctl.group.set_proven_until(Instant::NEVER));
+    }
+}
+
+impl Engine {
+    /// Makes a new group for the shard, unless one is on its way.
+    pub(crate) fn open_group(&mut self, shard: ShardId) {
+        let opening = self.shards.get(&shard).is_some_and(|shard| shard.opening);
+        if opening || self.groups.len() >= limits::GROUPS_MAX {
+            return;
+        }
+        self.shard_mut(shard).opening = true;
+        let id = GroupId(self.rng.next_u64());
+        let lease = self.new_lease_id();
+        let group = Group::new(id, Arc::clone(&self.proof));
+        self.groups.insert(GroupCtl::new(
+            group,
+            shard,
+            lease,
+            GroupState::Granting,
+            self.now,
+        ));
+        let ttl_s = u32::try_from(self.settings.group_ttl.as_secs()).unwrap_or(u32::MAX);
+        let op = Op::LeaseGrant { lease, ttl_s };
+        self.call(op, limits::CALL_TIMEOUT, Purpose::GroupLease(id));
+    }
+
+    pub(crate) fn on_group_lease(
+        &mut self,
+        id: GroupId,
+        sent: Instant,
+        result: Result<Reply, StoreError>,
+    ) {
+        let ttl = match result {
+            Ok(Reply::LeaseGranted { ttl_s, .. }) => {
+                Millis::from_secs(u64::try_from(ttl_s).unwrap_or(0))
+            }
+            Ok(_) => Millis::ZERO,
+            Err(error) => return self.group_failed(id, &error),
+        };
+        let Some(ctl) = self.groups.get_mut(id) else {
+            return;
+        };
+        // The grant of a lease is replicated like a write, so it proves the lease from its send;
+        // nothing is promised on it before the group's key is confirmed.
+        ctl.group.set_proven_until(proof::proven_until(sent, ttl));
+        ctl.state = GroupState::Writing;
+        self.queue_write(WriteOp::OpenGroup(id));
+    }
+
+    /// The group never came to be. Its lease id is given up: no key names it.
+    pub(crate) fn group_failed(&mut self, id: GroupId, error: &StoreError) {
+        let Some(ctl) = self.groups.remove(id) else {
+            return;
+        };
+        tracing::warn!(cluster = %self.settings.cluster, %error, "lease group not made");
+        if matches!(
+            error,
+            StoreError::Definite(holdfast_store::DefiniteError::NoSpace)
+        ) {
+            self.note_no_space();
+        }
+        self.do_later(limits::RETRY_BACKOFF, Task::OpenGroup(ctl.shard));
+    }
+
+    pub(crate) fn open_group_after_backoff(&mut self, shard: ShardId) {
+        self.shard_mut(shard).opening = false;
+        self.unpark(shard);
+    }
+
+    /// The group's key is in etcd.
+    pub(crate) fn group_opened(&mut self, id: GroupId, revision: Revision) {
+        let Some(ctl) = self.groups.get_mut(id) else {
+            return;
+        };
+        ctl.revision = revision;
+        ctl.state = GroupState::Open;
+        ctl.group.begin_serving();
+        let shard = ctl.shard;
+        self.table.insert(Arc::clone(&ctl.group));
+        self.list_group(id);
+        self.shard_mut(shard).opening = false;
+        self.unpark(shard);
+    }
+
+    /// Puts an open group on its shard's list of groups with room.
+    fn list_group(&mut self, id: GroupId) {
+        let Some(ctl) = self.groups.get_mut(id) else {
+            return;
+        };
+        if ctl.state == GroupState::Open && !ctl.listed {
+            ctl.listed = true;
+            let shard = ctl.shard;
+            self.shard_mut(shard).with_room.push(id);
+        }
+    }
+
+    /// A group of the shard that has room; asks for the next one in good time.
+    pub(crate) fn group_with_room(&mut self, shard: ShardId) -> Option<GroupId> {
+        while let Some(id) = self.shard_mut(shard).with_room.last().copied() {
+            match self.groups.get_mut(id) {
+                Some(ctl) if ctl.state == GroupState::Open && ctl.room() > 0 => {
+                    let nearly_full = ctl.room() < limits::GROUP_LOCKS_MAX / 8;
+                    if nearly_full && self.shard_mut(shard).with_room.len() == 1 {
+                        self.open_group(shard);
+                    }
+                    return Some(id);
+                }
+                Some(ctl) => ctl.listed = false,
+                None => {}
+            }
+            self.shard_mut(shard).with_room.pop();
+        }
+        self.open_group(shard);
+        None
+    }
+
+    pub(crate) fn free_slot(&mut self, id: GroupId, slot: SlotIndex) {
+        let now = self.now;
+        if let Some(ctl) = self.groups.get_mut(id) {
+            ctl.free_slot(slot, now);
+            self.list_group(id);
+        }
+    }
+
+    /// Takes no more grants into the group, because something about its key is in doubt.
+    pub(crate) fn suspect_group(&mut self, id: GroupId) {
+        if let Some(ctl) = self.groups.get_mut(id)
+            && ctl.state == GroupState::Open
+        {
+            ctl.state = GroupState::Closed;
+        }
+        self.round.want();
+    }
+
+    /// The group's key is not what this gateway wrote, as a linearizable read has shown: its
+    /// table is void. What waits for one of its locks is looked up in etcd.
+    pub(crate) fn group_lost(&mut self, id: GroupId) {
+        let Some(ctl) = self.groups.remove(id) else {
+            return;
+        };
+        tracing::warn!(
+            cluster = %self.settings.cluster, group = %id, locks = ctl.used(), "lease group lost"
+        );
+        self.stats.groups_lost.add(1);
+        self.table.remove(id);
+        self.survey_ends(id);
+        self.endings_of_lost_group(id);
+    }
+
+    /// The leases that want a keepalive: less than half of their time is proven.
+    pub(crate) fn leases_due(&self) -> Vec<LeaseId> {
+        let wanted = self.now + Millis::from_ms(self.settings.group_ttl.as_ms() / 2);
+        self.groups
+            .iter()
+            .filter(|(_, ctl)| ctl.is_settled() && ctl.group.proven_until() < wanted)
+            .map(|(_, ctl)| ctl.lease)
+            .take(limits::KEEPALIVE_BURST_MAX)
+            .collect()
+    }
+
+    /// Retires groups that have been empty for a while; one open group per shard is kept longer.
+    pub(crate) fn keep_groups(&mut self) {
+        if self.now < self.groups.next_tidy {
+            return;
+        }
+        self.groups.next_tidy = self.now + limits::TIDY_INTERVAL;
+        let now = self.now;
+        let empty: Vec<_> = self
+            .groups
+            .iter()
+            .filter(|(id, ctl)| {
+                let last = self
+                    .shards
+                    .get(&ctl.shard)
+                    .is_some_and(|s| s.with_room == [*id]);
+                let patience = if last {
+                    limits::LAST_GROUP_IDLE
+                } else {
+                    limits::GROUP_IDLE
+                };
+                ctl.used == 0
+                    && matches!(ctl.state, GroupState::Open | GroupState::Closed)
+                    && now.since(ctl.empty_since) >= patience
+            })
+            .map(|(id, _)| id)
+            .take(limits::BATCH_OPS_MAX)
+            .collect();
+        for id in empty {
+            if let Some(ctl) = self.groups.get_mut(id) {
+                ctl.state = GroupState::Retiring;
+                self.survey_ends(id);
+                self.queue_write(WriteOp::RetireGroup(id));
+            }
+        }
+    }
+
+    /// The deletion of the group's key is confirmed as this gateway's own.
+    pub(crate) fn group_retired(&mut self, id: GroupId) {
+        if let Some(ctl) = self.groups.remove(id) {
+            debug_assert!(
+                ctl.group
+                    .slots()
+                    .iter()
+                    .all(|slot| slot.state() == SlotState::Free),
+                "a group with locks is not retired"
+            );
+            self.table.remove(id);
+            self.revoke(ctl.lease);
+        }
+    }
+}

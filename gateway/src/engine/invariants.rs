@@ -1,0 +1,56 @@
+//! What must hold of an engine's own state, swept after each input in debug builds.
+
+use crate::engine::Engine;
+use crate::engine::slot::SlotState;
+
+/// The invariants of the design, and those of the tables they rest on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InvariantId {
+    /// A slot is counted as used exactly when it is not free.
+    SlotCount,
+    /// A hold that is ending is on its way out: someone will delete its record.
+    EndingTracked,
+    /// PROOF: without a session nothing is proven.
+    Proof,
+    /// BOUND: no group has more slots than it may.
+    Bound,
+}
+
+impl Engine {
+    /// Panics on a broken invariant, in debug builds only.
+    pub(crate) fn check_invariants(&self) {
+        if cfg!(debug_assertions) && self.groups.len() < 64 {
+            let broken = self.broken_invariant();
+            debug_assert!(broken.is_none(), "invariant broken: {broken:?}");
+        }
+    }
+
+    fn broken_invariant(&self) -> Option<InvariantId> {
+        if self.session.live().is_none() && self.proof.is_proven(self.now) {
+            return Some(InvariantId::Proof);
+        }
+        for at in self.endings.iter() {
+            let state = self
+                .groups
+                .get(at.group)
+                .and_then(|ctl| ctl.group.with_slot(at.slot, |slot| slot.state()));
+            if state != Some(SlotState::Ending) {
+                return Some(InvariantId::EndingTracked);
+            }
+        }
+        for (_, ctl) in self.groups.iter() {
+            let slots = ctl.group.slots();
+            let used = slots
+                .iter()
+                .filter(|slot| slot.state() != SlotState::Free)
+                .count();
+            if used != ctl.used() {
+                return Some(InvariantId::SlotCount);
+            }
+            if slots.len() > crate::limits::GROUP_LOCKS_MAX {
+                return Some(InvariantId::Bound);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,75 @@
+//! What is to be done at a later time.
+
+use crate::engine::Engine;
+use crate::engine::acquire::Job;
+use crate::engine::batch::Batch;
+use crate::engine::cold::ColdJob;
+use crate::engine::writes::WriteOp;
+use crate::lock_id::GroupId;
+use crate::time::{Instant, Millis};
+use shard_map::ShardId;
+use std::collections::BTreeMap;
+
+/// A step that waits for its time.
+#[derive(Debug)]
+pub(crate) enum Task {
+    StartSession,
+    Fence,
+    Acquire(Job),
+    Write(WriteOp),
+    Cold(ColdJob),
+    Resolve(Batch),
+    OpenGroup(ShardId),
+    ReadGuard(ShardId),
+    Survey(GroupId),
+    /// Write nothing more to the cluster before this.
+    Resume,
+}
+
+/// The tasks by time; those of one time in the order they were put in.
+#[derive(Debug, Default)]
+pub(crate) struct Later {
+    tasks: BTreeMap<(Instant, u64), Task>,
+    counter: u64,
+}
+
+impl Later {
+    pub(crate) fn next_wakeup(&self) -> Option<Instant> {
+        self.tasks.first_key_value().map(|((when, _), _)| *when)
+    }
+
+    /// Forgets everything but the start of a session.
+    pub(crate) fn clear(&mut self) {
+        self.tasks
+            .retain(|_, task| matches!(task, Task::StartSession | Task::Resume));
+    }
+}
+
+impl Engine {
+    pub(crate) fn do_later(&mut self, after: Millis, task: Task) {
+        self.later.counter += 1;
+        self.later
+            .tasks
+            .insert((self.now + after, self.later.counter), task);
+    }
+
+    pub(crate) fn run_later(&mut self) {
+        while let Some(entry) = self.later.tasks.first_entry() {
+            if entry.key().0 > self.now {
+                break;
+            }
+            match entry.remove() {
+                Task::StartSession => self.start_session(),
+                Task::Fence => self.send_fence(),
+                Task::Acquire(job) => self.queue_acquire(job),
+                Task::Write(op) => self.queue_write(op),
+                Task::Cold(job) => self.queue_cold(job),
+                Task::Resolve(batch) => self.resolve(batch),
+                Task::OpenGroup(shard) => self.open_group_after_backoff(shard),
+                Task::ReadGuard(shard) => self.want_guard(shard),
+                Task::Survey(group) => self.start_load(group),
+                Task::Resume => self.writes.resume(),
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The lease engine: everything that is true of the locks of one cluster, as a state machine.
+//!
+//! An [`Engine`] is given [`Input`]s with the time and gives back [`Effect`]s. It does no I/O,
+//! reads no clock, and draws its randomness from a seed, so that the same code runs over etcd in
+//! production and over a model under virtual time and injected faults in the simulator. One
+//! engine serves one cluster; what it shares with the threads that renew is the [`Table`].
+//!
+//! The calling order: [`Engine::new`], [`Engine::start`], then [`Engine::handle`] with each input
+//! as it comes and with [`Input::Tick`] no later than [`Engine::next_wakeup`] says. Each
+//! [`Effect::Call`] is answered by exactly one [`Input::Reply`]; a reply that never comes must be
+//! given as ambiguous when the call's timeout has passed.
+//!
+//! Who does what:
+//!
+//! | file | what |
+//! |---|---|
+//! | `session`, `fence`, `round` | this gateway's liveness in the cluster, and its proofs |
+//! | `shards`, `groups` | guards, and the lease groups that locks are put on |
+//! | `writes`, `batch`, `outcome` | what is to be written, as transactions; what came of it |
+//! | `acquire`, `renew`, `ending` | the life of a hold |
+//! | `cold` | requests about locks that no table knows |
+//! | `claims`, `survey` | groups of dead sessions; comparing tables with etcd |
+
+mod acquire;
+mod alarm;
+mod batch;
+mod calls;
+mod claims;
+mod cold;
+mod ending;
+mod fence;
+mod groups;
+mod invariants;
+mod later;
+mod outcome;
+mod proof;
+mod records;
+mod renew;
+mod round;
+mod session;
+mod settings;
+mod shards;
+mod slot;
+mod stats;
+mod survey;
+mod table;
+mod tickets;
+mod wheel;
+mod writes;
+
+pub use calls::CallId;
+pub use invariants::InvariantId;
+pub use settings::Settings;
+pub use stats::EngineStats;
+pub use table::{ClusterProof, FastRenewal, Table};
+pub(crate) use tickets::Trouble;
+pub use tickets::{Answer, Ticket};
+
+use crate::service::{Acquire, Release, Renew};
+use crate::time::{Instant, Millis};
+use calls::Calls;
+use holdfast_store::{Op, Reply, StoreError};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use shard_map::ShardId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What happens to an engine.
+#[derive(Debug)]
+pub enum Input {
+    /// A client wants a lock whose name lies in this shard.
+    Acquire(Ticket, ShardId, Acquire),
+    /// A client renews, and memory alone could not answer.
+    Renew(Ticket, ShardId, Renew),
+    /// A client gives a lock back.
+    Release(Ticket, ShardId, Release),
+    /// A call has an outcome.
+    Reply(CallId, Result<Reply, StoreError>),
+    /// Time has passed.
+    Tick,
+    /// Home has been seen: the map is known to be current, grants may begin.
+    HomeSeen,
+    /// The machine's clocks jumped against each other: no proof counts any more.
+    ClockJumped,
+    /// Stop promising and give the session up, so that others can claim at once.
+    Stop,
+}
+
+/// What an engine wants done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Ask the cluster, and give up after the timeout.
+    Call {
+        /// To be given back with the reply.
+        id: CallId,
+        /// What to ask.
+        op: Op,
+        /// After this it is given up.
+        timeout: Millis,
+    },
+    /// Answer a request.
+    Answer(Ticket, Answer),
+    /// The session is given up; nothing is promised here any more.
+    Stopped,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Engine {
+    settings: Settings,
+    rng: StdRng,
+    /// The time of the input that is being handled.
+    now: Instant,
+    out: Vec<Effect>,
+    table: Arc<Table>,
+    proof: Arc<ClusterProof>,
+    stats: Arc<EngineStats>,
+    calls: Calls,
+    tickets: tickets::Tickets,
+    later: later::Later,
+    session: session::Session,
+    fence: fence::Fence,
+    round: round::Rounds,
+    alarm: alarm::AlarmWatch,
+    shards: BTreeMap<ShardId, shards::Shard>,
+    groups: groups::Groups,
+    writes: writes::Writes,
+    endings: ending::Endings,
+    cold: cold::Cold,
+    claims: claims::Claims,
+    survey: survey::Surveys,
+    wheel: wheel::Wheel,
+    home_seen: bool,
+}
+
+impl Engine {
+    /// An engine for one cluster. `seed` must be unpredictable in production: lock ids are made
+    /// from it.
+    pub fn new(
+        settings: Settings,
+        seed: [u8; 32],
+        now: Instant,
+        table: Arc<Table>,
+        proof: Arc<ClusterProof>,
+    ) -> Self {
+        Self {
+            settings,
+            rng: StdRng::from_seed(seed),
+            now,
+            out: Vec::new(),
+            table,
+            proof,
+            stats: Arc::default(),
+            calls: Calls::default(),
+            tickets: tickets::Tickets::default(),
+            later: later::Later::default(),
+            session: session::Session::default(),
+            fence: fence::Fence::default(),
+            round: round::Rounds::default(),
+            alarm: alarm::AlarmWatch::default(),
+            shards: BTreeMap::new(),
+            groups: groups::Groups::default(),
+            writes: writes::Writes::default(),
+            endings: ending::Endings::default(),
+            cold: cold::Cold::default(),
+            claims: claims::Claims::default(),
+            survey: survey::Surveys::default(),
+            wheel: wheel::Wheel::new(now),
+            home_seen: false,
+        }
+    }
+
+    /// Begins: asks for a session.
+    pub fn start(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        self.now = now;
+        self.start_session();
+        effects.append(&mut self.out);
+    }
+
+    /// Handles inputs at `now`, which must not go back, and appends what is to be done. Inputs that
+    /// come together are better given together: what they want to write shares a batch.
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        inputs: impl IntoIterator<Item = Input>,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.now = self.now.max(now);
+        self.void_lapsed_proofs();
+        for input in inputs {
+            match input {
+                Input::Acquire(ticket, shard, acquire) => self.on_acquire(ticket, shard, acquire),
+                Input::Renew(ticket, shard, renew) => self.on_renew(ticket, shard, renew),
+                Input::Release(ticket, shard, release) => self.on_release(ticket, shard, release),
+                Input::Reply(call, result) => self.on_reply(call, result),
+                Input::Tick => self.on_tick(),
+                Input::HomeSeen => self.home_seen = true,
+                Input::ClockJumped => self.void_all_proofs("the machine's clocks jumped"),
+                Input::Stop => self.stop(),
+            }
+        }
+        self.pump();
+        self.check_invariants();
+        effects.append(&mut self.out);
+    }
+
+    /// When the next [`Input::Tick`] is wanted.
+    pub fn next_wakeup(&self) -> Instant {
+        let housekeeping = self.round.next_wakeup();
+        [
+            self.later.next_wakeup(),
+            self.wheel.next_wakeup(),
+            self.tickets.next_wakeup(),
+        ]
+        .into_iter()
+        .flatten()
+        .fold(housekeeping, Instant::min)
+        .max(self.now)
+    }
+
+    /// What happened so far, for metrics.
+    pub fn stats(&self) -> Arc<EngineStats> {
+        Arc::clone(&self.stats)
+    }
+
+    fn on_tick(&mut self) {
+        self.expire_due();
+        self.run_later();
+        self.time_out_tickets();
+        self.keep_round();
+        self.keep_groups();
+        self.keep_survey();
+        self.publish_gauges();
+    }
+
+    fn is_proven(&self) -> bool {
+        self.proof.is_proven(self.now)
+    }
+}

@@ -1,0 +1,231 @@
+//! What came of a batch.
+//!
+//! A reply is definite for every write in it. An ambiguous error is not: the fence makes sure
+//! that the batch can have no effect any more, then a linearizable read tells which of its writes
+//! had one. Meanwhile its slots stay as they are.
+
+use crate::engine::Engine;
+use crate::engine::batch::Batch;
+use crate::engine::calls::{Purpose, as_txn};
+use crate::engine::later::Task;
+use crate::engine::records::LockRecord;
+use crate::engine::tickets::Trouble;
+use crate::engine::writes::WriteOp;
+use crate::limits;
+use holdfast_store::{
+    DefiniteError, Get, Header, KeyRange, KeyValue, Op, Reply, StoreError, Txn, TxnOpReply,
+    TxnReply,
+};
+
+/// What a nested transaction read when its compares failed, in the order it asked.
+pub(crate) struct Found(Vec<Option<KeyValue>>);
+
+impl Found {
+    fn new(ops: Vec<TxnOpReply>) -> Self {
+        let first = |op| match op {
+            TxnOpReply::Get(get) => get.kvs.into_iter().next(),
+            _ => None,
+        };
+        Self(ops.into_iter().map(first).collect())
+    }
+
+    pub(crate) fn get(&self, at: usize) -> Option<&KeyValue> {
+        self.0.get(at)?.as_ref()
+    }
+}
+
+impl Engine {
+    pub(crate) fn on_batch(&mut self, batch: Batch, result: Result<Reply, StoreError>) {
+        self.writes.one_came_back();
+        match as_txn(result) {
+            Ok(reply) if reply.succeeded => self.batch_done(batch, reply),
+            Ok(reply) => {
+                // Refused by the fence compare: nothing of it happened.
+                let present = Found::new(reply.ops);
+                let before = self.session.live();
+                self.adopt_fence(present.get(0).cloned());
+                if self.session.live() == before {
+                    batch.ops.into_iter().for_each(|op| self.queue_write(op));
+                }
+            }
+            Err(StoreError::Ambiguous(why)) => {
+                tracing::debug!(cluster = %self.settings.cluster, why, "batch outcome unknown");
+                self.fence_then_read(batch);
+            }
+            Err(StoreError::Definite(error)) => self.batch_refused(batch, &error),
+        }
+    }
+
+    fn batch_done(&mut self, batch: Batch, reply: TxnReply) {
+        for (op, done) in batch.ops.into_iter().zip(reply.ops) {
+            let TxnOpReply::Txn { succeeded, ops } = done else {
+                continue;
+            };
+            let found = Found::new(ops);
+            if succeeded {
+                self.op_done(op, reply.header);
+            } else {
+                self.op_refused(op, &found);
+            }
+        }
+    }
+
+    /// Nothing of the batch happened.
+    fn batch_refused(&mut self, mut batch: Batch, error: &DefiniteError) {
+        let own_fault = match error {
+            // Which of its leases is missing, or which of its values is too large, is not told:
+            // halve it until it is one.
+            DefiniteError::LeaseNotFound | DefiniteError::Invalid(_) => true,
+            DefiniteError::NoSpace => {
+                self.note_no_space();
+                false
+            }
+            DefiniteError::Unreachable(_)
+            | DefiniteError::Denied(_)
+            | DefiniteError::LeaseExists => false,
+        };
+        tracing::debug!(cluster = %self.settings.cluster, %error, "batch refused");
+        if !own_fault {
+            batch.ops.into_iter().for_each(|op| self.queue_write(op));
+            self.round.want();
+            self.pause_writes();
+        } else if batch.ops.len() > 1 {
+            let half = batch.ops.split_off(batch.ops.len() / 2);
+            self.writes.send_alone(batch.ops);
+            self.writes.send_alone(half);
+        } else if let Some(op) = batch.ops.pop() {
+            self.op_impossible(op, error);
+        }
+    }
+
+    fn op_impossible(&mut self, op: WriteOp, error: &DefiniteError) {
+        match op {
+            WriteOp::Grant(grant) => {
+                self.suspect_group(grant.at.group);
+                self.free_slot(grant.at.group, grant.at.slot);
+                self.retry_acquire(grant.job);
+            }
+            WriteOp::Rewrite(rewrite) => {
+                self.suspect_group(rewrite.at.group);
+                self.fail_rewrite(*rewrite, Trouble::Unknown);
+            }
+            WriteOp::OpenGroup(id) => self.group_failed(id, &StoreError::Definite(error.clone())),
+            WriteOp::Claim(claim) => self.claim_ends(claim.orphan.group),
+            WriteOp::Delete(at) => {
+                self.suspect_group(at.group);
+                self.do_later(limits::RETRY_BACKOFF, Task::Write(WriteOp::Delete(at)));
+            }
+            WriteOp::RetireGroup(id) => {
+                self.do_later(limits::RETRY_BACKOFF, Task::Write(WriteOp::RetireGroup(id)));
+            }
+        }
+    }
+
+    fn op_done(&mut self, op: WriteOp, header: Header) {
+        match op {
+            WriteOp::Grant(grant) => self.grant_landed(*grant, header.revision),
+            WriteOp::Delete(at) => self.hold_ended(at),
+            WriteOp::Rewrite(rewrite) => self.rewrite_landed(*rewrite, header.revision),
+            WriteOp::OpenGroup(id) => self.group_opened(id, header.revision),
+            WriteOp::RetireGroup(id) => self.group_retired(id),
+            WriteOp::Claim(claim) => self.claimed(claim, header.revision),
+        }
+    }
+
+    /// The compares of the write failed; it did not happen.
+    fn op_refused(&mut self, op: WriteOp, found: &Found) {
+        match op {
+            WriteOp::Grant(grant) => self.grant_refused(*grant, found),
+            WriteOp::Delete(at) => self.delete_refused(at, found.get(0), found.get(1)),
+            WriteOp::Rewrite(rewrite) => {
+                self.round.want();
+                self.fail_rewrite(*rewrite, Trouble::Unknown);
+            }
+            WriteOp::OpenGroup(id) => {
+                let error = StoreError::Definite(DefiniteError::LeaseExists);
+                self.group_failed(id, &error);
+            }
+            WriteOp::RetireGroup(id) => {
+                if let Some(ctl) = self.groups.get_mut(id) {
+                    // Not as it was written: the next round takes its table.
+                    ctl.state = crate::engine::groups::GroupState::Closed;
+                }
+                self.round.want();
+            }
+            WriteOp::Claim(claim) => self.claim_ends(claim.orphan.group),
+        }
+    }
+
+    /// Reads what became of a batch that can have no effect any more.
+    pub(crate) fn resolve(&mut self, batch: Batch) {
+        let gets: Vec<_> = batch
+            .ops
+            .iter()
+            .map(|op| {
+                // A write whose group is gone is read all the same, to keep the order.
+                let key = self.key_of(op).or_else(|| self.session_key());
+                Get::all(KeyRange::one(key.unwrap_or_else(|| "/".into())))
+            })
+            .collect();
+        self.call(
+            Op::Txn(Txn::read(gets)),
+            limits::CALL_TIMEOUT,
+            Purpose::Resolve(batch),
+        );
+    }
+
+    pub(crate) fn on_resolved(&mut self, batch: Batch, result: Result<Reply, StoreError>) {
+        let reply = match as_txn(result) {
+            Ok(reply) => reply,
+            Err(_) => return self.do_later(limits::RETRY_BACKOFF, Task::Resolve(batch)),
+        };
+        for (op, found) in batch.ops.into_iter().zip(Found::new(reply.ops).0) {
+            self.op_resolved(op, found);
+        }
+    }
+
+    /// The fence made sure that the write can happen no more, and this is what is there.
+    fn op_resolved(&mut self, op: WriteOp, found: Option<KeyValue>) {
+        if self.key_of(&op).is_none() {
+            return self.drop_op(op);
+        }
+        match op {
+            WriteOp::Grant(grant) => {
+                let ours = found
+                    .as_ref()
+                    .filter(|kv| LockRecord::read(kv).is_some_and(|(_, id)| id == grant.lock_id));
+                match ours.map(|kv| kv.mod_revision) {
+                    Some(revision) => self.grant_landed(*grant, revision),
+                    None => {
+                        self.free_slot(grant.at.group, grant.at.slot);
+                        self.retry_acquire(grant.job);
+                    }
+                }
+            }
+            WriteOp::Delete(at) => self.delete_refused(at, found.as_ref(), None),
+            WriteOp::Rewrite(rewrite) => {
+                let landed = found.as_ref().filter(|kv| {
+                    kv.mod_revision > rewrite.read_revision
+                        && LockRecord::read(kv).is_some_and(|(_, id)| id == rewrite.lock_id)
+                });
+                match landed.map(|kv| kv.mod_revision) {
+                    Some(revision) => self.rewrite_landed(*rewrite, revision),
+                    None => self.fail_rewrite(*rewrite, Trouble::Unknown),
+                }
+            }
+            WriteOp::OpenGroup(id) => match found {
+                Some(kv) => self.group_opened(id, kv.mod_revision),
+                None => self.queue_write(WriteOp::OpenGroup(id)),
+            },
+            WriteOp::RetireGroup(id) => match found {
+                Some(_) => self.queue_write(WriteOp::RetireGroup(id)),
+                // The fence found this session alive, so nobody else can have deleted it.
+                None => self.group_retired(id),
+            },
+            WriteOp::Claim(claim) => match found {
+                Some(kv) => self.claimed(claim, kv.mod_revision),
+                None => self.claim_ends(claim.orphan.group),
+            },
+        }
+    }
+}

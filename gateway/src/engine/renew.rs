@@ -1,0 +1,237 @@
+//! Renewals that memory alone could not answer, and where a lock is to be looked for.
+
+use crate::engine::Engine;
+use crate::engine::acquire::Job;
+use crate::engine::calls::{Purpose, as_txn};
+use crate::engine::cold::{ColdAsk, ColdJob};
+use crate::engine::ending::Waiter;
+use crate::engine::groups::GroupState;
+use crate::engine::records::{self, LockRecord};
+use crate::engine::slot::SlotState;
+use crate::engine::table::FastRenewal;
+use crate::engine::tickets::{Kind, Ticket, Trouble};
+use crate::engine::writes::{SlotRef, WriteOp};
+use crate::limits;
+use crate::lock_id::{GroupId, LockId};
+use crate::service::{Ended, Renew, RenewOutcome};
+use crate::time::Millis;
+use holdfast_store::{Get, KeyRange, Op, Reply, Revision, StoreError, Txn, TxnOpReply};
+use shard_map::ShardId;
+
+/// A renewal that waits for its answer.
+#[derive(Debug)]
+pub(crate) struct RenewJob {
+    pub(crate) ticket: Ticket,
+    pub(crate) shard: ShardId,
+    pub(crate) renew: Renew,
+}
+
+/// Where a lock id leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
+    /// This slot is, or was last, the lock's.
+    Slot(SlotRef),
+    /// The group is owned here, and no slot of it is the lock's.
+    NoSlot(GroupId),
+    /// The group is owned here and its records are being read.
+    Loading,
+    /// Another gateway owns the group and is alive.
+    OtherOwner,
+    /// The group's session is gone and nobody has claimed it yet.
+    Unclaimed,
+    /// The group is not known here.
+    Unknown,
+}
+
+/// A record that is to be read and then rewritten with a longer TTL.
+#[derive(Debug)]
+pub(crate) struct RewriteJob {
+    wanted_by: RewriteFor,
+    at: SlotRef,
+    renew: Renew,
+}
+
+/// The rewrite itself.
+#[derive(Debug)]
+pub(crate) struct Rewrite {
+    wanted_by: RewriteFor,
+    pub(crate) at: SlotRef,
+    pub(crate) lock_id: LockId,
+    pub(crate) read_revision: Revision,
+    pub(crate) record: Vec<u8>,
+    renew: Renew,
+    ttl: Millis,
+}
+
+/// Who wants a longer TTL.
+#[derive(Debug)]
+pub(crate) enum RewriteFor {
+    Renew(Ticket),
+    Acquire(Job),
+}
+
+impl RewriteFor {
+    fn ticket(&self) -> Ticket {
+        match self {
+            Self::Renew(ticket) => *ticket,
+            Self::Acquire(job) => job.ticket,
+        }
+    }
+}
+
+impl Engine {
+    pub(crate) fn on_renew(&mut self, ticket: Ticket, shard: ShardId, renew: Renew) {
+        if self.open_ticket(ticket, Kind::Renew) {
+            self.renew_somewhere(RenewJob {
+                ticket,
+                shard,
+                renew,
+            });
+        }
+    }
+
+    pub(crate) fn whereabouts(&self, id: &LockId) -> Whereabouts {
+        let group = id.group();
+        if let Some(ctl) = self.groups.get(group) {
+            if ctl.state == GroupState::Loading {
+                return Whereabouts::Loading;
+            }
+            let known = ctl.group.with_slot(id.slot(), |slot| slot.is_of(id)) == Some(true);
+            return match known {
+                true => Whereabouts::Slot(SlotRef {
+                    group,
+                    slot: id.slot(),
+                }),
+                false => Whereabouts::NoSlot(group),
+            };
+        }
+        match self.claims.foreign_owner_is_alive(group) {
+            Some(true) => Whereabouts::OtherOwner,
+            Some(false) => Whereabouts::Unclaimed,
+            None => Whereabouts::Unknown,
+        }
+    }
+
+    pub(crate) fn renew_somewhere(&mut self, job: RenewJob) {
+        match self.whereabouts(&job.renew.lock_id) {
+            Whereabouts::Slot(at) => self.renew_slot(job, at),
+            Whereabouts::Loading => self.fail(job.ticket, Trouble::Loading),
+            Whereabouts::OtherOwner => self.fail(job.ticket, Trouble::OtherOwner),
+            Whereabouts::Unclaimed => self.fail(job.ticket, Trouble::Unclaimed),
+            Whereabouts::NoSlot(_) | Whereabouts::Unknown => {
+                self.queue_cold(ColdJob::new(job.shard, ColdAsk::Renew(job)));
+            }
+        }
+    }
+
+    fn renew_slot(&mut self, job: RenewJob, at: SlotRef) {
+        let Some(ctl) = self.groups.get(at.group) else {
+            return;
+        };
+        let Some((word, token)) = ctl
+            .group
+            .with_slot(at.slot, |slot| (slot.word.load(), slot.token))
+        else {
+            return;
+        };
+        match word.state {
+            // Its end was confirmed, and a lock id never lives twice.
+            SlotState::Free => {
+                self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Expired));
+            }
+            SlotState::Pending => self.fail(job.ticket, Trouble::Unknown),
+            SlotState::Ending => self.end_passed_hold(at, Waiter::Renew(job)),
+            SlotState::Held if word.deadline <= self.now => {
+                self.end_passed_hold(at, Waiter::Renew(job));
+            }
+            SlotState::Held if token != job.renew.token => {
+                self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Stolen));
+            }
+            SlotState::Held => match ctl.group.renew(self.now, &job.renew) {
+                FastRenewal::Renewed(told) => {
+                    self.answer_renew(job.ticket, RenewOutcome::Renewed(told));
+                }
+                FastRenewal::Unproven => self.fail(job.ticket, Trouble::Unproven),
+                FastRenewal::AskEngine => {
+                    self.want_rewrite(RewriteFor::Renew(job.ticket), at, job.renew);
+                }
+            },
+        }
+    }
+
+    /// The hold is to last longer than its record says: the record is rewritten first, so that
+    /// an heir waits long enough.
+    pub(crate) fn want_rewrite(&mut self, wanted_by: RewriteFor, at: SlotRef, renew: Renew) {
+        let get = Get::all(KeyRange::one(records::lock_key(renew.lock_id.name())));
+        let job = RewriteJob {
+            wanted_by,
+            at,
+            renew,
+        };
+        self.call(
+            Op::Txn(Txn::read([get])),
+            limits::CALL_TIMEOUT,
+            Purpose::Rewrite(job),
+        );
+    }
+
+    pub(crate) fn on_rewrite_read(&mut self, job: RewriteJob, result: Result<Reply, StoreError>) {
+        let kv = as_txn(result)
+            .ok()
+            .and_then(|reply| match reply.ops.into_iter().next() {
+                Some(TxnOpReply::Get(get)) => get.kvs.into_iter().next(),
+                _ => None,
+            });
+        let read = kv.and_then(|kv| {
+            let (record, id) = LockRecord::read(&kv)?;
+            (id == job.renew.lock_id).then_some((kv, record))
+        });
+        let (Some((kv, mut record)), Some(ttl)) = (read, job.renew.ttl) else {
+            return self.fail(job.wanted_by.ticket(), Trouble::Unknown);
+        };
+        record.token = Some(record.fencing_token(&kv).0);
+        record.ttl_ms = ttl.as_ms();
+        let rewrite = Rewrite {
+            wanted_by: job.wanted_by,
+            at: job.at,
+            lock_id: job.renew.lock_id.clone(),
+            read_revision: kv.mod_revision,
+            record: record.to_bytes(),
+            renew: job.renew,
+            ttl,
+        };
+        self.queue_write(WriteOp::Rewrite(Box::new(rewrite)));
+    }
+
+    /// The record says the longer TTL, since `revision`.
+    pub(crate) fn rewrite_landed(&mut self, rewrite: Rewrite, revision: Revision) {
+        let ticket = rewrite.wanted_by.ticket();
+        let Some(ctl) = self.groups.get(rewrite.at.group) else {
+            return self.fail(ticket, Trouble::Unknown);
+        };
+        let mut same = false;
+        ctl.group.change_slot(rewrite.at.slot, |slot| {
+            same = slot.is_of(&rewrite.lock_id) && slot.state() != SlotState::Free;
+            if same {
+                slot.revision = slot.revision.max(revision);
+                slot.set_ttl(rewrite.ttl);
+            }
+        });
+        if !same {
+            return self.fail(ticket, Trouble::Unknown);
+        }
+        match (ctl.group.renew(self.now, &rewrite.renew), rewrite.wanted_by) {
+            (FastRenewal::Renewed(told), RewriteFor::Renew(ticket)) => {
+                self.answer_renew(ticket, RenewOutcome::Renewed(told));
+            }
+            (FastRenewal::Renewed(told), RewriteFor::Acquire(job)) => {
+                self.entered_again(&job, rewrite.renew, told);
+            }
+            _ => self.fail(ticket, Trouble::Unknown),
+        }
+    }
+
+    pub(crate) fn fail_rewrite(&mut self, rewrite: Rewrite, trouble: Trouble) {
+        self.fail(rewrite.wanted_by.ticket(), trouble);
+    }
+}

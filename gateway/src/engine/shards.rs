@@ -1,0 +1,173 @@
+//! Shards: their guards, as they were read, and the groups that have room.
+//!
+//! A grant is made only under a guard that was read, is active, and is compared by its revision
+//! in the transaction of the grant (EPOCH). A missing guard admits nothing.
+
+use crate::engine::acquire::Job;
+use crate::engine::calls::{Purpose, as_txn};
+use crate::engine::groups::GroupCtl;
+use crate::engine::later::Task;
+use crate::engine::tickets::Trouble;
+use crate::engine::{Engine, proof};
+use crate::limits;
+use crate::lock_id::GroupId;
+use crate::service::ShardStatus;
+use crate::time::{Instant, Millis};
+use holdfast_store::{Get, KeyRange, KeyValue, Op, Reply, Revision, StoreError, Txn, TxnOpReply};
+use shard_map::ShardId;
+use shard_map::records::{Guard, GuardState, Record, keys};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// What the engine knows of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Shard {
+    guard: GuardSeen,
+    asked: bool,
+    /// A group is on its way.
+    pub(crate) opening: bool,
+    /// Open groups with free slots; the last one is filled first.
+    pub(crate) with_room: Vec<GroupId>,
+    /// Acquires that wait for the guard or for a group.
+    parked: VecDeque<Job>,
+}
+
+/// The guard, as it was last read.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) enum GuardSeen {
+    /// Not read yet.
+    #[default]
+    Unread,
+    /// Absent, or not readable by this version.
+    Missing,
+    /// As read, at this revision.
+    Read(Guard, Revision),
+}
+
+/// Whether a guard admits what is asked, on its own: active, and not still arriving.
+pub(crate) fn admits(guard: &Guard) -> bool {
+    guard.state == GuardState::Active && guard.from.is_none()
+}
+
+pub(crate) fn read_guard(kv: Option<&KeyValue>) -> GuardSeen {
+    match kv.map(|kv| (Guard::from_value(&kv.key, &kv.value), kv.mod_revision)) {
+        Some((Ok(guard), revision)) => GuardSeen::Read(guard, revision),
+        Some((Err(_), _)) | None => GuardSeen::Missing,
+    }
+}
+
+impl Engine {
+    pub(crate) fn shard_mut(&mut self, shard: ShardId) -> &mut Shard {
+        self.shards.entry(shard).or_default()
+    }
+
+    /// The guard under which a grant may be tried. Otherwise the job is parked or answered.
+    pub(crate) fn guard_for(&mut self, job: Job) -> Option<(Job, Guard, Revision)> {
+        match self.shard_mut(job.shard).guard.clone() {
+            GuardSeen::Read(guard, revision) if admits(&guard) => Some((job, guard, revision)),
+            GuardSeen::Unread => {
+                let shard = job.shard;
+                self.park(job);
+                self.want_guard(shard);
+                None
+            }
+            GuardSeen::Read(..) | GuardSeen::Missing => {
+                // Read again for those who come next; this one is told to retry.
+                self.fail(job.ticket, Trouble::Moving);
+                self.want_guard(job.shard);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn park(&mut self, job: Job) {
+        self.shard_mut(job.shard).parked.push_back(job);
+    }
+
+    /// What was parked may go on.
+    pub(crate) fn unpark(&mut self, shard: ShardId) {
+        let parked = std::mem::take(&mut self.shard_mut(shard).parked);
+        parked.into_iter().for_each(|job| self.queue_acquire(job));
+    }
+
+    pub(crate) fn want_guard(&mut self, shard: ShardId) {
+        let known = self.shard_mut(shard);
+        if known.asked {
+            return;
+        }
+        known.asked = true;
+        let get = Get::all(KeyRange::one(keys::guard(shard)));
+        let op = Op::Txn(Txn::read([get]));
+        self.call(op, limits::CALL_TIMEOUT, Purpose::Guards(vec![shard]));
+    }
+
+    pub(crate) fn on_guards(&mut self, shards: &[ShardId], result: Result<Reply, StoreError>) {
+        let reply = as_txn(result);
+        for (at, shard) in shards.iter().enumerate() {
+            self.shard_mut(*shard).asked = false;
+            match reply.as_ref().map(|reply| reply.ops.get(at)) {
+                Ok(Some(TxnOpReply::Get(get))) => {
+                    self.guard_seen(*shard, get.kvs.first());
+                    self.unpark(*shard);
+                }
+                _ => self.do_later(limits::RETRY_BACKOFF, Task::ReadGuard(*shard)),
+            }
+        }
+    }
+
+    /// Takes over a guard that was read, unless a later one is known.
+    pub(crate) fn guard_seen(&mut self, shard: ShardId, kv: Option<&KeyValue>) {
+        let read = read_guard(kv);
+        let known = self.shard_mut(shard);
+        let older = matches!(
+            (&read, &known.guard),
+            (GuardSeen::Read(_, read), GuardSeen::Read(_, known)) if read < known
+        );
+        if !older {
+            known.guard = read;
+        }
+    }
+
+    /// The shards that this engine has dealt with, for operators.
+    pub fn shard_statuses(&self) -> Vec<ShardStatus> {
+        let mut statuses: BTreeMap<ShardId, ShardStatus> = self
+            .shards
+            .iter()
+            .map(|(id, shard)| (*id, self.status_without_groups(*id, Some(shard))))
+            .collect();
+        for (_, ctl) in self.groups.iter() {
+            let status = statuses
+                .entry(ctl.shard)
+                .or_insert_with(|| self.status_without_groups(ctl.shard, None));
+            status.groups += 1;
+            status.locks += ctl.used() as u64;
+            status.oldest_proof = status.oldest_proof.max(self.proof_age(ctl));
+        }
+        statuses.into_values().collect()
+    }
+
+    fn status_without_groups(&self, id: ShardId, shard: Option<&Shard>) -> ShardStatus {
+        let guard = match shard.map(|shard| &shard.guard) {
+            Some(GuardSeen::Read(guard, _)) => Some(guard),
+            _ => None,
+        };
+        ShardStatus {
+            shard: id.0,
+            cluster: Arc::clone(&self.settings.cluster),
+            epoch: guard.map(|guard| guard.epoch.0),
+            state: guard.map(|guard| guard.state.as_str()),
+            groups: 0,
+            locks: 0,
+            oldest_proof: None,
+        }
+    }
+
+    /// How long ago the keepalive was sent that proved the group's lease; `None` when nothing is
+    /// proven.
+    fn proof_age(&self, ctl: &GroupCtl) -> Option<Millis> {
+        let until = ctl.group.proven_until();
+        let length = proof::proven_until(Instant::NEVER, self.settings.group_ttl);
+        let sent = Instant::from_ms(until.as_ms().saturating_sub(length.as_ms()));
+        (until != Instant::NEVER).then(|| self.now.since(sent))
+    }
+}

@@ -1,0 +1,203 @@
+//! A slot's state and deadline in one atomic word.
+//!
+//! Renewals run on many threads while the engine ends holds on its own; with both in one word a
+//! renewal and the expiry of the same slot cannot both win. `Held → Ending` is final.
+
+use crate::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const STATE_BITS: u32 = 2;
+const STATE_MASK: u64 = (1 << STATE_BITS) - 1;
+
+/// What a slot is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SlotState {
+    /// Nothing: no lock, or one whose end etcd has confirmed.
+    Free,
+    /// A grant is on its way and its outcome is not known.
+    Pending,
+    /// A hold with a deadline.
+    Held,
+    /// A hold that is over here; its record may still be in etcd.
+    Ending,
+}
+
+/// A state and, for a hold, its deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SlotWord {
+    pub(crate) state: SlotState,
+    pub(crate) deadline: Instant,
+}
+
+impl SlotWord {
+    pub(crate) const FREE: Self = Self {
+        state: SlotState::Free,
+        deadline: Instant::NEVER,
+    };
+    pub(crate) const PENDING: Self = Self {
+        state: SlotState::Pending,
+        deadline: Instant::NEVER,
+    };
+    pub(crate) const ENDING: Self = Self {
+        state: SlotState::Ending,
+        deadline: Instant::NEVER,
+    };
+
+    pub(crate) const fn held(deadline: Instant) -> Self {
+        Self {
+            state: SlotState::Held,
+            deadline,
+        }
+    }
+
+    const fn pack(self) -> u64 {
+        (self.deadline.as_ms() << STATE_BITS) | self.state as u64
+    }
+
+    const fn unpack(word: u64) -> Self {
+        let state = match word & STATE_MASK {
+            0 => SlotState::Free,
+            1 => SlotState::Pending,
+            2 => SlotState::Held,
+            _ => SlotState::Ending,
+        };
+        Self {
+            state,
+            deadline: Instant::from_ms(word >> STATE_BITS),
+        }
+    }
+}
+
+/// The word, shared between the engine and the threads that renew.
+#[derive(Debug)]
+pub(crate) struct AtomicSlotWord(AtomicU64);
+
+impl AtomicSlotWord {
+    pub(crate) const fn new(word: SlotWord) -> Self {
+        Self(AtomicU64::new(word.pack()))
+    }
+
+    pub(crate) fn load(&self) -> SlotWord {
+        SlotWord::unpack(self.0.load(Ordering::Acquire))
+    }
+
+    /// Sets it whatever it was. Only for the engine, and never on a hold that others may renew.
+    pub(crate) fn store(&self, word: SlotWord) {
+        self.0.store(word.pack(), Ordering::Release);
+    }
+
+    /// Moves the deadline of a hold to `until` unless it is later already.
+    ///
+    /// Returns false, and changes nothing, when there is no hold or its deadline has come at
+    /// `now`.
+    pub(crate) fn extend(&self, now: Instant, until: Instant) -> bool {
+        let mut seen = self.0.load(Ordering::Acquire);
+        loop {
+            let word = SlotWord::unpack(seen);
+            if word.state != SlotState::Held || word.deadline <= now {
+                return false;
+            }
+            if until <= word.deadline {
+                return true;
+            }
+            match self.0.compare_exchange_weak(
+                seen,
+                SlotWord::held(until).pack(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return true,
+                Err(changed) => seen = changed,
+            }
+        }
+    }
+
+    /// Ends a hold if its deadline has come at `now`. `Err` tells the word that forbids it.
+    pub(crate) fn expire(&self, now: Instant) -> Result<(), SlotWord> {
+        self.end_if(|word| word.deadline <= now)
+    }
+
+    /// Ends a hold whatever its deadline is. `Err` tells the word that forbids it.
+    pub(crate) fn end(&self) -> Result<(), SlotWord> {
+        self.end_if(|_| true)
+    }
+
+    fn end_if(&self, may_end: impl Fn(SlotWord) -> bool) -> Result<(), SlotWord> {
+        let mut seen = self.0.load(Ordering::Acquire);
+        loop {
+            let word = SlotWord::unpack(seen);
+            if word.state != SlotState::Held || !may_end(word) {
+                return Err(word);
+            }
+            match self.0.compare_exchange_weak(
+                seen,
+                SlotWord::ENDING.pack(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return Ok(()),
+                Err(changed) => seen = changed,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_ms(ms)
+    }
+
+    #[test]
+    fn a_word_holds_state_and_deadline() {
+        for word in [
+            SlotWord::FREE,
+            SlotWord::PENDING,
+            SlotWord::ENDING,
+            SlotWord::held(at(0)),
+            SlotWord::held(at((1 << 61) - 1)),
+        ] {
+            assert_eq!(SlotWord::unpack(word.pack()), word);
+        }
+    }
+
+    #[test]
+    fn a_renewal_after_the_deadline_is_expired_not_revived() {
+        let word = AtomicSlotWord::new(SlotWord::held(at(100)));
+        assert!(!word.extend(at(100), at(200)));
+        assert_eq!(word.load(), SlotWord::held(at(100)));
+    }
+
+    #[test]
+    fn a_renewal_never_shortens() {
+        let word = AtomicSlotWord::new(SlotWord::held(at(100)));
+        assert!(word.extend(at(10), at(50)));
+        assert_eq!(word.load(), SlotWord::held(at(100)));
+        assert!(word.extend(at(10), at(150)));
+        assert_eq!(word.load(), SlotWord::held(at(150)));
+    }
+
+    #[test]
+    fn ending_is_final() {
+        let word = AtomicSlotWord::new(SlotWord::held(at(100)));
+        assert_eq!(word.expire(at(99)), Err(SlotWord::held(at(100))));
+        assert_eq!(word.expire(at(100)), Ok(()));
+        assert!(!word.extend(at(0), at(1000)));
+        assert_eq!(word.end(), Err(SlotWord::ENDING));
+    }
+
+    #[test]
+    fn of_a_renewal_and_an_expiry_of_one_slot_exactly_one_wins() {
+        for _ in 0..2000 {
+            let word = AtomicSlotWord::new(SlotWord::held(at(100)));
+            let (renewed, expired) = std::thread::scope(|scope| {
+                let renewal = scope.spawn(|| word.extend(at(99), at(200)));
+                let expiry = scope.spawn(|| word.expire(at(100)).is_ok());
+                (renewal.join().unwrap(), expiry.join().unwrap())
+            });
+            assert!(renewed != expired);
+        }
+    }
+}

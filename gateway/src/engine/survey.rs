@@ -1,0 +1,398 @@
+//! Surveys: reading what hangs from a group's lease, to fill the table of a claimed group or to
+//! compare the table of an owned one.
+//!
+//! The key list of a lease comes from the leader and is not linearizable; it counts between two
+//! linearizable reads of one Raft term. So a survey is: read the group's key, list the keys, read
+//! records; all answers of one term, or it begins again.
+//!
+//! In a comparison a difference is a suspicion. It is acted on only for slots that were settled
+//! before the list and still are, after a linearizable read of their key.
+
+use crate::engine::Engine;
+use crate::engine::calls::{Purpose, as_txn};
+use crate::engine::groups::GroupState;
+use crate::engine::later::Task;
+use crate::engine::records::{self, LockRecord};
+use crate::engine::slot::{SlotState, SlotWord};
+use crate::engine::writes::SlotRef;
+use crate::limits;
+use crate::lock_id::{GroupId, Secret, SlotIndex};
+use crate::time::Instant;
+use holdfast_store::{Get, Key, KeyRange, KeyValue, Op, Reply, StoreError, Txn, TxnOpReply};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A survey of one group.
+#[derive(Debug)]
+struct Survey {
+    goal: Goal,
+    /// Of the first read; every later answer must be of the same.
+    term: Option<u64>,
+    /// What is still to be read, once the list is there.
+    keys: Option<Vec<Key>>,
+    reading: Vec<Key>,
+    records: Vec<(Key, Option<KeyValue>)>,
+}
+
+#[derive(Debug)]
+enum Goal {
+    /// Fill the table of a claimed group.
+    Load,
+    /// Compare the table with etcd: the holds that were settled when it began, by key.
+    Compare(BTreeMap<Key, (SlotIndex, Secret)>),
+}
+
+/// The surveys that run, and the loads that wait for their turn.
+#[derive(Debug, Default)]
+pub(crate) struct Surveys {
+    running: BTreeMap<GroupId, Survey>,
+    loads: VecDeque<GroupId>,
+}
+
+impl Engine {
+    /// Has the records of a claimed group read as soon as others are done.
+    pub(crate) fn want_load(&mut self, group: GroupId) {
+        self.survey.loads.push_back(group);
+        self.next_load();
+    }
+
+    fn next_load(&mut self) {
+        while self.survey.running.len() < limits::LOADS_AT_ONCE_MAX {
+            let Some(group) = self.survey.loads.pop_front() else {
+                break;
+            };
+            self.start_load(group);
+        }
+    }
+
+    pub(crate) fn start_load(&mut self, group: GroupId) {
+        if self
+            .groups
+            .get(group)
+            .is_some_and(|ctl| ctl.state == GroupState::Loading)
+        {
+            self.start_survey(group, Goal::Load);
+        }
+    }
+
+    /// Something about the group's records looks wrong: compare soon.
+    pub(crate) fn want_check(&mut self, group: GroupId) {
+        if let Some(ctl) = self.groups.get_mut(group) {
+            ctl.check_due = Instant::NEVER;
+        }
+    }
+
+    /// Begins the comparison that is most overdue; one at a time.
+    pub(crate) fn keep_survey(&mut self) {
+        if !self.survey.running.is_empty() || !self.is_proven() {
+            return;
+        }
+        let due = self
+            .groups
+            .iter()
+            .filter(|(_, ctl)| {
+                matches!(ctl.state, GroupState::Open | GroupState::Closed)
+                    && ctl.check_due <= self.now
+            })
+            .min_by_key(|(_, ctl)| ctl.check_due)
+            .map(|(group, _)| group);
+        let Some(group) = due else { return };
+        let Some(ctl) = self.groups.get_mut(group) else {
+            return;
+        };
+        ctl.check_due = self.now + limits::SURVEY_INTERVAL;
+        let settled = ctl
+            .group
+            .slots()
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.state() == SlotState::Held)
+            .filter_map(|(at, slot)| {
+                let index = SlotIndex(u16::try_from(at).ok()?);
+                let key = records::lock_key(slot.name.as_ref()?.as_str());
+                Some((key, (index, slot.secret)))
+            })
+            .collect();
+        self.start_survey(group, Goal::Compare(settled));
+    }
+
+    fn start_survey(&mut self, group: GroupId, goal: Goal) {
+        let Some(key) = self.group_key_of(group) else {
+            return;
+        };
+        let survey = Survey {
+            goal,
+            term: None,
+            keys: None,
+            reading: Vec::new(),
+            records: Vec::new(),
+        };
+        self.survey.running.insert(group, survey);
+        let read = Txn::read([Get::keys(KeyRange::one(key))]);
+        self.call(Op::Txn(read), limits::CALL_TIMEOUT, Purpose::Survey(group));
+    }
+
+    fn group_key_of(&self, group: GroupId) -> Option<Key> {
+        self.groups.get(group)?;
+        Some(records::group_key(self.session.live()?.id, group))
+    }
+
+    pub(crate) fn survey_ends(&mut self, group: GroupId) {
+        self.survey.running.remove(&group);
+        self.next_load();
+    }
+
+    pub(crate) fn on_survey(&mut self, group: GroupId, result: Result<Reply, StoreError>) {
+        let Some(mut survey) = self.survey.running.remove(&group) else {
+            return;
+        };
+        let step = match result {
+            Ok(Reply::Txn(txn)) if survey.agrees(txn.header.raft_term) => {
+                self.survey_read(group, &mut survey, as_txn(Ok(Reply::Txn(txn))))
+            }
+            Ok(Reply::LeaseKeys {
+                header,
+                ttl_s,
+                keys,
+            }) if ttl_s >= 0 && survey.agrees(header.raft_term) => {
+                self.survey_listed(group, &mut survey, &keys)
+            }
+            _ => None,
+        };
+        match step {
+            Some(Step::Call(op)) => {
+                self.survey.running.insert(group, survey);
+                self.call(op, limits::CALL_TIMEOUT, Purpose::Survey(group));
+            }
+            Some(Step::Done) => {
+                self.survey_done(group, survey);
+                self.next_load();
+            }
+            None => {
+                // Another term, a lease that is gone, no answer: begin again.
+                self.round.want();
+                match survey.goal {
+                    Goal::Load => self.do_later(limits::RETRY_BACKOFF, Task::Survey(group)),
+                    Goal::Compare(_) => self.want_check(group),
+                }
+                self.next_load();
+            }
+        }
+    }
+
+    fn survey_read(
+        &mut self,
+        group: GroupId,
+        survey: &mut Survey,
+        reply: Result<holdfast_store::TxnReply, StoreError>,
+    ) -> Option<Step> {
+        let reply = reply.ok()?;
+        let ctl = self.groups.get(group)?;
+        if survey.keys.is_none() {
+            let TxnOpReply::Get(get) = reply.ops.first()? else {
+                return None;
+            };
+            (get.kvs.first()?.mod_revision == ctl.revision).then_some(())?;
+            return Some(Step::Call(Op::LeaseKeys { lease: ctl.lease }));
+        }
+        for (key, op) in std::mem::take(&mut survey.reading)
+            .into_iter()
+            .zip(reply.ops)
+        {
+            let TxnOpReply::Get(get) = op else {
+                return None;
+            };
+            survey.records.push((key, get.kvs.into_iter().next()));
+        }
+        survey.next_read()
+    }
+
+    fn survey_listed(
+        &mut self,
+        group: GroupId,
+        survey: &mut Survey,
+        listed: &[Key],
+    ) -> Option<Step> {
+        let group_key = self.group_key_of(group)?;
+        let ctl = self.groups.get(group)?;
+        let locks = listed
+            .iter()
+            .filter(|key| records::lock_name(key).is_some());
+        // The group's key is read too, so that there is a second linearizable read.
+        let mut keys = vec![group_key];
+        match &survey.goal {
+            Goal::Load => keys.extend(locks.cloned()),
+            Goal::Compare(settled) => {
+                let slots = ctl.group.slots();
+                let used: std::collections::BTreeSet<Key> = slots
+                    .iter()
+                    .filter(|slot| slot.state() != SlotState::Free)
+                    .filter_map(|slot| Some(records::lock_key(slot.name.as_ref()?.as_str())))
+                    .collect();
+                let listed: std::collections::BTreeSet<&Key> = listed.iter().collect();
+                keys.extend(locks.filter(|key| !used.contains(*key)).cloned());
+                keys.extend(settled.keys().filter(|key| !listed.contains(*key)).cloned());
+            }
+        }
+        survey.keys = Some(keys);
+        survey.next_read()
+    }
+
+    fn survey_done(&mut self, group: GroupId, survey: Survey) {
+        let Survey { goal, records, .. } = survey;
+        let Some(ctl) = self.groups.get(group) else {
+            return;
+        };
+        let own_key = self.group_key_of(group);
+        let own = records
+            .iter()
+            .find(|(key, _)| Some(key) == own_key.as_ref());
+        if own
+            .and_then(|(_, kv)| kv.as_ref())
+            .map(|kv| kv.mod_revision)
+            != Some(ctl.revision)
+        {
+            return self.round.want();
+        }
+        match goal {
+            Goal::Load => self.loaded(group, &records),
+            Goal::Compare(settled) => self.compared(group, &settled, &records),
+        }
+    }
+
+    fn loaded(&mut self, group: GroupId, records: &[(Key, Option<KeyValue>)]) {
+        for kv in records.iter().filter_map(|(_, kv)| kv.as_ref()) {
+            self.adopt(group, kv);
+        }
+        let Some(ctl) = self.groups.get_mut(group) else {
+            return;
+        };
+        ctl.state = GroupState::Closed;
+        ctl.group.begin_serving();
+        tracing::info!(
+            cluster = %self.settings.cluster, group = %group, locks = ctl.used(),
+            "lease group loaded"
+        );
+    }
+
+    fn compared(
+        &mut self,
+        group: GroupId,
+        settled: &BTreeMap<Key, (SlotIndex, Secret)>,
+        records: &[(Key, Option<KeyValue>)],
+    ) {
+        for (key, kv) in records {
+            match (settled.get(key), kv) {
+                (Some((slot, secret)), found) => {
+                    self.settled_but_unlisted(group, *slot, *secret, found.as_ref());
+                }
+                (None, Some(kv)) => self.adopt(group, kv),
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// The record of a hold is not on the group's lease: deleted or changed by hand. The guarded
+    /// delete finds out, and then the end is told truthfully.
+    fn settled_but_unlisted(
+        &mut self,
+        group: GroupId,
+        slot: SlotIndex,
+        secret: Secret,
+        found: Option<&KeyValue>,
+    ) {
+        let Some(ctl) = self.groups.get(group) else {
+            return;
+        };
+        let as_it_was = ctl.group.with_slot(slot, |slot| {
+            slot.secret == secret && slot.state() == SlotState::Held
+        });
+        let there = found.is_some_and(|kv| {
+            kv.lease == Some(ctl.lease)
+                && LockRecord::read(kv).is_some_and(|(_, id)| id.secret() == secret)
+        });
+        if as_it_was == Some(true) && !there {
+            tracing::warn!(cluster = %self.settings.cluster, "the record of a hold is gone");
+            self.stats.survey_findings.add(1);
+            self.end_hold(SlotRef { group, slot }, None);
+        }
+    }
+
+    /// Puts a record that no slot knows into its slot, as after a claim.
+    fn adopt(&mut self, group: GroupId, kv: &KeyValue) {
+        let Some((record, id)) = LockRecord::read(kv) else {
+            return;
+        };
+        let token = record.fencing_token(kv);
+        let Some(name) = records::name_of(&kv.key) else {
+            return;
+        };
+        let session_ttl = self.settings.session_ttl;
+        let now = self.now;
+        let Some(ctl) = self.groups.get_mut(group) else {
+            return;
+        };
+        if kv.lease != Some(ctl.lease) || id.group() != group {
+            return;
+        }
+        let known = ctl.group.with_slot(id.slot(), |slot| {
+            slot.is_of(&id) && slot.state() != SlotState::Free
+        });
+        if known == Some(true) {
+            return;
+        }
+        let since = match ctl.state {
+            GroupState::Loading => ctl.claimed_at,
+            _ => now,
+        };
+        let deadline = since + record.ttl() + session_ttl;
+        let placed = ctl.take_slot_at(id.slot(), |slot| {
+            slot.secret = id.secret();
+            slot.name = Some(name);
+            slot.token = token;
+            slot.revision = kv.mod_revision;
+            slot.set_ttl(record.ttl());
+            slot.word.store(SlotWord::held(deadline));
+        });
+        match placed {
+            Ok(()) => self.arm(
+                SlotRef {
+                    group,
+                    slot: id.slot(),
+                },
+                deadline,
+            ),
+            Err(_) => {
+                tracing::error!(
+                    cluster = %self.settings.cluster, group = %group, slot = id.slot().0,
+                    "two records claim one slot; the second is not served"
+                );
+                self.stats.survey_findings.add(1);
+            }
+        }
+    }
+}
+
+enum Step {
+    Call(Op),
+    Done,
+}
+
+impl Survey {
+    fn agrees(&mut self, term: u64) -> bool {
+        *self.term.get_or_insert(term) == term
+    }
+
+    fn next_read(&mut self) -> Option<Step> {
+        let keys = self.keys.as_mut()?;
+        if keys.is_empty() {
+            return Some(Step::Done);
+        }
+        let rest = keys.split_off(keys.len().min(limits::BATCH_OPS_MAX));
+        self.reading = std::mem::replace(keys, rest);
+        let gets = self
+            .reading
+            .iter()
+            .map(|key| Get::all(KeyRange::one(key.clone())));
+        Some(Step::Call(Op::Txn(Txn::read(gets))))
+    }
+}

@@ -1,0 +1,269 @@
+//! The lease groups of this gateway and their slots, shared between the engines, which change
+//! them, and the threads that renew.
+//!
+//! A renewal reads: the session's proof, the group, its slot, the slot's word, the group's proof.
+//! It writes one word. It takes a read lock of its group only, which an engine holds for
+//! writing just as long as a slot takes to fill.
+
+use crate::engine::proof;
+use crate::engine::slot::{AtomicSlotWord, SlotState, SlotWord};
+use crate::engine::wheel::Tick;
+use crate::lock_id::{GroupId, LockId, Secret, SlotIndex};
+use crate::names::{LockName, Token};
+use crate::service::{Renew, Renewed};
+use crate::time::{Instant, Millis};
+use dashmap::DashMap;
+use holdfast_store::Revision;
+use parking_lot::RwLock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Every group that this gateway owns, in any cluster.
+#[derive(Debug, Default)]
+pub struct Table {
+    groups: DashMap<GroupId, Arc<Group>>,
+}
+
+/// How far this gateway's session in a cluster is proven.
+#[derive(Debug)]
+pub struct ClusterProof {
+    /// The cluster's name in the map.
+    pub name: Arc<str>,
+    session_until: AtomicU64,
+    last_proof: AtomicU64,
+}
+
+/// One lease group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) id: GroupId,
+    cluster: Arc<ClusterProof>,
+    proven_until: AtomicU64,
+    /// Its slots are what etcd has. False while a claim loads, and when the group is gone.
+    serving: AtomicBool,
+    slots: RwLock<Vec<Slot>>,
+}
+
+/// One lock of a group.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) word: AtomicSlotWord,
+    pub(crate) secret: Secret,
+    pub(crate) token: Token,
+    /// Of the record in etcd.
+    pub(crate) revision: Revision,
+    /// Kept when the slot is free, with the secret, so that a late request for a hold whose end
+    /// was confirmed is answered from memory.
+    pub(crate) name: Option<LockName>,
+    ttl_ms: u32,
+    /// The tick of its entry in the wheel; earlier entries are stale.
+    armed: AtomicU32,
+}
+
+/// What memory can say of a renewal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FastRenewal {
+    /// The hold goes on.
+    Renewed(Renewed),
+    /// Nothing can be promised here now.
+    Unproven,
+    /// The engine must look at it.
+    AskEngine,
+}
+
+impl Table {
+    /// Renews from memory. The cluster is told where the group is known.
+    ///
+    /// A promise is made only while the session is proven, for at most the TTL in the record, and
+    /// never beyond the proof of the group's lease.
+    pub fn renew(&self, now: Instant, renew: &Renew) -> (FastRenewal, Option<Arc<ClusterProof>>) {
+        let Some(group) = self.groups.get(&renew.lock_id.group()) else {
+            return (FastRenewal::AskEngine, None);
+        };
+        let answer = group.renew(now, renew);
+        let cluster = (answer == FastRenewal::Unproven).then(|| Arc::clone(&group.cluster));
+        (answer, cluster)
+    }
+
+    pub(crate) fn get(&self, group: GroupId) -> Option<Arc<Group>> {
+        self.groups.get(&group).map(|entry| Arc::clone(&entry))
+    }
+
+    pub(crate) fn insert(&self, group: Arc<Group>) {
+        self.groups.insert(group.id, group);
+    }
+
+    /// Takes a group out; whoever still has it finds it neither serving nor proven.
+    pub(crate) fn remove(&self, group: GroupId) {
+        if let Some((_, group)) = self.groups.remove(&group) {
+            group.serving.store(false, Ordering::Release);
+            group.set_proven_until(Instant::NEVER);
+        }
+    }
+}
+
+impl ClusterProof {
+    /// A cluster in which nothing is proven yet.
+    pub fn new(name: Arc<str>) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            session_until: AtomicU64::new(0),
+            last_proof: AtomicU64::new(0),
+        })
+    }
+
+    /// Until when the session is proven to live.
+    pub fn session_until(&self) -> Instant {
+        Instant::from_ms(self.session_until.load(Ordering::Acquire))
+    }
+
+    /// Whether the session is proven at `now`.
+    pub fn is_proven(&self, now: Instant) -> bool {
+        now < self.session_until()
+    }
+
+    /// When the keepalive was sent that gave the last proof.
+    pub fn last_proof(&self) -> Option<Instant> {
+        match self.last_proof.load(Ordering::Acquire) {
+            0 => None,
+            ms => Some(Instant::from_ms(ms)),
+        }
+    }
+
+    pub(crate) fn prove(&self, sent: Instant, until: Instant) {
+        self.last_proof.store(sent.as_ms(), Ordering::Release);
+        self.session_until.store(until.as_ms(), Ordering::Release);
+    }
+
+    pub(crate) fn void(&self) {
+        self.session_until.store(0, Ordering::Release);
+    }
+}
+
+impl Group {
+    pub(crate) fn new(id: GroupId, cluster: Arc<ClusterProof>) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            cluster,
+            proven_until: AtomicU64::new(0),
+            serving: AtomicBool::new(false),
+            slots: RwLock::new(Vec::new()),
+        })
+    }
+
+    pub(crate) fn proven_until(&self) -> Instant {
+        Instant::from_ms(self.proven_until.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_proven_until(&self, until: Instant) {
+        self.proven_until.store(until.as_ms(), Ordering::Release);
+    }
+
+    pub(crate) fn is_serving(&self) -> bool {
+        self.serving.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn begin_serving(&self) {
+        self.serving.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn slots(&self) -> parking_lot::RwLockReadGuard<'_, Vec<Slot>> {
+        self.slots.read()
+    }
+
+    pub(crate) fn slots_mut(&self) -> parking_lot::RwLockWriteGuard<'_, Vec<Slot>> {
+        self.slots.write()
+    }
+
+    /// Looks at one slot.
+    pub(crate) fn with_slot<R>(&self, slot: SlotIndex, look: impl FnOnce(&Slot) -> R) -> Option<R> {
+        self.slots().get(usize::from(slot.0)).map(look)
+    }
+
+    /// Changes one slot, which must exist.
+    pub(crate) fn change_slot(&self, slot: SlotIndex, change: impl FnOnce(&mut Slot)) {
+        if let Some(slot) = self.slots_mut().get_mut(usize::from(slot.0)) {
+            change(slot);
+        }
+    }
+
+    pub(crate) fn renew(&self, now: Instant, renew: &Renew) -> FastRenewal {
+        if !self.is_serving() {
+            return FastRenewal::AskEngine;
+        }
+        let proven_until = self.proven_until();
+        if !self.cluster.is_proven(now) || proven_until <= now {
+            return FastRenewal::Unproven;
+        }
+        let slots = self.slots();
+        let Some(slot) = slots.get(usize::from(renew.lock_id.slot().0)) else {
+            return FastRenewal::AskEngine;
+        };
+        if !slot.is_of(&renew.lock_id) || slot.token != renew.token {
+            return FastRenewal::AskEngine;
+        }
+        let wanted = renew.ttl.unwrap_or(slot.ttl());
+        if wanted > slot.ttl() {
+            return FastRenewal::AskEngine;
+        }
+        let until = (now + wanted).min(proven_until);
+        if !slot.word.extend(now, until) {
+            return FastRenewal::AskEngine;
+        }
+        FastRenewal::Renewed(proof::told(until.since(now), now, slot.secret))
+    }
+}
+
+impl Slot {
+    /// A slot that nothing has used.
+    pub(crate) fn unused() -> Self {
+        Self {
+            word: AtomicSlotWord::new(SlotWord::FREE),
+            secret: Secret(0),
+            token: Token(0),
+            revision: Revision::ABSENT,
+            name: None,
+            ttl_ms: 0,
+            armed: AtomicU32::new(Tick::NONE.as_u32()),
+        }
+    }
+
+    /// Whether it is, or was last, the hold of this lock id.
+    pub(crate) fn is_of(&self, id: &LockId) -> bool {
+        self.secret == id.secret()
+            && self
+                .name
+                .as_ref()
+                .is_some_and(|name| name.as_str() == id.name())
+    }
+
+    pub(crate) fn state(&self) -> SlotState {
+        self.word.load().state
+    }
+
+    pub(crate) fn ttl(&self) -> Millis {
+        Millis::from_ms(u64::from(self.ttl_ms))
+    }
+
+    pub(crate) fn set_ttl(&mut self, ttl: Millis) {
+        self.ttl_ms = u32::try_from(ttl.as_ms()).unwrap_or(u32::MAX);
+    }
+
+    pub(crate) fn armed(&self) -> u32 {
+        self.armed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_armed(&self, tick: Tick) {
+        self.armed.store(tick.as_u32(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_one_cache_line() {
+        assert_eq!(size_of::<Slot>(), 64);
+    }
+}

@@ -1,0 +1,226 @@
+//! Requests that wait for an answer. Each is answered exactly once, and in bounded time.
+
+use crate::engine::{Effect, Engine};
+use crate::limits;
+use crate::service::{AcquireOutcome, ReleaseOutcome, RenewOutcome, ServiceError};
+use crate::time::{Instant, Millis};
+use holdfast_api::ErrorCode;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// A request, as the shell numbers it. Never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// The answer to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// To [`crate::engine::Input::Acquire`].
+    Acquire(Result<AcquireOutcome, ServiceError>),
+    /// To [`crate::engine::Input::Renew`].
+    Renew(Result<RenewOutcome, ServiceError>),
+    /// To [`crate::engine::Input::Release`].
+    Release(Result<ReleaseOutcome, ServiceError>),
+}
+
+/// Which kind of answer a ticket wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Acquire,
+    Renew,
+    Release,
+}
+
+/// Why there is no definite answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The session in the cluster is not proven, or the cluster is not reached.
+    Unproven,
+    /// Home was not seen since the start.
+    HomeUnseen,
+    /// etcd has no space left.
+    NoSpace,
+    /// The group's records are being read after a takeover.
+    Loading,
+    /// Another gateway owns the lock.
+    OtherOwner,
+    /// The owner's session is over and its groups are not claimed yet.
+    Unclaimed,
+    /// A write may or may not have happened.
+    Unknown,
+    /// The shard's guard does not admit this.
+    Moving,
+    /// More requests than may wait.
+    Overloaded,
+    /// This gateway is about to stop.
+    Draining,
+}
+
+impl Trouble {
+    fn parts(self) -> (ErrorCode, u64, &'static str) {
+        use ErrorCode as Code;
+        match self {
+            Self::Unproven => (
+                Code::ClusterUnavailable,
+                500,
+                "this gateway's session in the etcd cluster is not proven at the moment, so \
+                 nothing is known about the lock; retry, through any gateway",
+            ),
+            Self::HomeUnseen => (
+                Code::ClusterUnavailable,
+                1000,
+                "the shard map has not been confirmed by the home cluster since this gateway \
+                 started, so nothing is granted; retry, through any gateway",
+            ),
+            Self::NoSpace => (
+                Code::ClusterUnavailable,
+                5000,
+                "the etcd cluster has no space left and takes no new locks; renewals and \
+                 releases go on; retry later",
+            ),
+            Self::Loading => (
+                Code::OwnerUnreachable,
+                200,
+                "the lock's group was taken over and its records are being read; retry",
+            ),
+            Self::OtherOwner => (
+                Code::OwnerUnreachable,
+                500,
+                "another gateway owns the lock and is alive; retry there or later",
+            ),
+            Self::Unclaimed => (
+                Code::OwnerUnreachable,
+                500,
+                "the gateway that owned the lock is gone and its locks are being taken over; \
+                 retry",
+            ),
+            Self::Unknown => (
+                Code::OutcomeUnknown,
+                200,
+                "it is not known whether etcd carried this out; repeat the request",
+            ),
+            Self::Moving => (
+                Code::ShardMoving,
+                500,
+                "the shard of this name is moving between clusters or has no guard here; retry",
+            ),
+            Self::Overloaded => (
+                Code::Overloaded,
+                1000,
+                "more requests are waiting for this cluster than may; slow down and retry",
+            ),
+            Self::Draining => (
+                Code::Draining,
+                100,
+                "this gateway is about to stop; retry through another",
+            ),
+        }
+    }
+
+    pub(crate) fn to_error(self, cluster: &Arc<str>) -> ServiceError {
+        let (code, retry_after_ms, detail) = self.parts();
+        ServiceError {
+            code,
+            detail,
+            retry_after: Millis::from_ms(retry_after_ms),
+            cluster: Some(Arc::clone(cluster)),
+        }
+    }
+}
+
+/// The open requests.
+#[derive(Debug, Default)]
+pub(crate) struct Tickets {
+    open: HashMap<Ticket, Kind>,
+    by_deadline: VecDeque<(Instant, Ticket)>,
+}
+
+impl Tickets {
+    pub(crate) fn is_open(&self, ticket: Ticket) -> bool {
+        self.open.contains_key(&ticket)
+    }
+
+    pub(crate) fn next_wakeup(&self) -> Option<Instant> {
+        self.by_deadline.front().map(|(deadline, _)| *deadline)
+    }
+}
+
+impl Engine {
+    /// Opens a request, or answers it at once where the cluster can answer nothing.
+    pub(crate) fn open_ticket(&mut self, ticket: Ticket, kind: Kind) -> bool {
+        self.tickets.open.insert(ticket, kind);
+        let refusal = if self.session.is_stopped() {
+            Some(Trouble::Draining)
+        } else if !self.is_proven() {
+            Some(Trouble::Unproven)
+        } else if self.tickets.open.len() > limits::OPEN_REQUESTS_MAX {
+            Some(Trouble::Overloaded)
+        } else {
+            None
+        };
+        if let Some(trouble) = refusal {
+            self.fail(ticket, trouble);
+            return false;
+        }
+        let deadline = self.now + limits::REQUEST_TIMEOUT;
+        self.tickets.by_deadline.push_back((deadline, ticket));
+        true
+    }
+
+    pub(crate) fn answer_acquire(&mut self, ticket: Ticket, outcome: AcquireOutcome) {
+        self.answer(ticket, Answer::Acquire(Ok(outcome)));
+    }
+
+    pub(crate) fn answer_renew(&mut self, ticket: Ticket, outcome: RenewOutcome) {
+        self.answer(ticket, Answer::Renew(Ok(outcome)));
+    }
+
+    pub(crate) fn answer_release(&mut self, ticket: Ticket, outcome: ReleaseOutcome) {
+        self.answer(ticket, Answer::Release(Ok(outcome)));
+    }
+
+    /// Gives a definite answer. Without a proven session there is none (ONE-ANSWER).
+    fn answer(&mut self, ticket: Ticket, answer: Answer) {
+        if !self.is_proven() {
+            self.fail(ticket, Trouble::Unknown);
+        } else if self.tickets.open.remove(&ticket).is_some() {
+            self.out.push(Effect::Answer(ticket, answer));
+        }
+    }
+
+    /// Says that there is no definite answer.
+    pub(crate) fn fail(&mut self, ticket: Ticket, trouble: Trouble) {
+        let Some(kind) = self.tickets.open.remove(&ticket) else {
+            return;
+        };
+        let error = trouble.to_error(&self.settings.cluster);
+        let answer = match kind {
+            Kind::Acquire => Answer::Acquire(Err(error)),
+            Kind::Renew => Answer::Renew(Err(error)),
+            Kind::Release => Answer::Release(Err(error)),
+        };
+        self.out.push(Effect::Answer(ticket, answer));
+    }
+
+    pub(crate) fn time_out_tickets(&mut self) {
+        while let Some((deadline, ticket)) = self.tickets.by_deadline.front().copied() {
+            if deadline > self.now && self.tickets.is_open(ticket) {
+                break;
+            }
+            self.tickets.by_deadline.pop_front();
+            let trouble = if self.is_proven() {
+                Trouble::Unknown
+            } else {
+                Trouble::Unproven
+            };
+            self.fail(ticket, trouble);
+        }
+    }
+
+    /// Answers everything that waits: nothing is known of any of it.
+    pub(crate) fn fail_all_tickets(&mut self, trouble: Trouble) {
+        for (_, ticket) in std::mem::take(&mut self.tickets.by_deadline) {
+            self.fail(ticket, trouble);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The expiry wheel: one entry per hold, re-armed lazily.
+//!
+//! A renewal only stores a later deadline in the slot. When the entry comes due the engine looks
+//! at the slot and, if the hold goes on, arms the entry again: a lock renewed three times per TTL
+//! costs the wheel one visit per TTL.
+//!
+//! Two levels: ticks of [`TICK`] for the next few seconds, and laps of them beyond. What lies
+//! further ahead than the wheel reaches is put at its end and moved on when it gets there.
+//! Written here because it must hold a million entries in little memory and be driven by virtual
+//! time.
+
+use crate::lock_id::{GroupId, SlotIndex};
+use crate::time::{Instant, Millis};
+
+/// The wheel's resolution: an entry comes due at most this much after its time.
+pub(crate) const TICK: Millis = Millis::from_ms(32);
+const SLOTS: u64 = 256;
+const LAPS: u64 = 256;
+
+/// A tick of the clock, counted from its zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Tick(u32);
+
+impl Tick {
+    /// Before every tick that an entry can have.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// The first tick that begins at or after `time`.
+    pub(crate) fn at_or_after(time: Instant) -> Self {
+        Self::from_u64(time.as_ms().div_ceil(TICK.as_ms()))
+    }
+
+    fn from_u64(tick: u64) -> Self {
+        Self(u32::try_from(tick).unwrap_or(u32::MAX))
+    }
+
+    /// As a plain number, to be kept in a slot.
+    pub(crate) fn as_u32(self) -> u32 {
+        self.0
+    }
+
+    fn as_u64(self) -> u64 {
+        u64::from(self.0)
+    }
+}
+
+/// A slot to look at, and the tick it was armed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) group: GroupId,
+    pub(crate) slot: SlotIndex,
+    pub(crate) tick: Tick,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    /// Every tick before this one has been handed out.
+    next: u64,
+    near: Vec<Vec<Entry>>,
+    far: Vec<Vec<Entry>>,
+    len: usize,
+}
+
+impl Wheel {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            next: now.as_ms() / TICK.as_ms(),
+            near: (0..SLOTS).map(|_| Vec::new()).collect(),
+            far: (0..LAPS).map(|_| Vec::new()).collect(),
+            len: 0,
+        }
+    }
+
+    /// Has the entry come due at its tick, or at the next one if that is over.
+    pub(crate) fn arm(&mut self, entry: Entry) {
+        self.len += 1;
+        self.place(entry);
+    }
+
+    /// Moves every entry that is due at `now` to `due`.
+    pub(crate) fn advance(&mut self, now: Instant, due: &mut Vec<Entry>) {
+        let end = now.as_ms() / TICK.as_ms() + 1;
+        if self.len == 0 {
+            self.next = self.next.max(end);
+            return;
+        }
+        while self.next < end {
+            if self.next.is_multiple_of(SLOTS) {
+                self.begin_lap(self.next / SLOTS);
+            }
+            let slot = &mut self.near[index(self.next, SLOTS)];
+            self.len -= slot.len();
+            if due.is_empty() {
+                std::mem::swap(due, slot);
+            } else {
+                due.append(slot);
+            }
+            self.next += 1;
+        }
+    }
+
+    /// When the wheel wants to be advanced next; `None` when it is empty.
+    pub(crate) fn next_wakeup(&self) -> Option<Instant> {
+        if self.len == 0 {
+            return None;
+        }
+        let lap_end = (self.next / SLOTS + 1) * SLOTS;
+        let tick = (self.next..lap_end)
+            .find(|tick| !self.near[index(*tick, SLOTS)].is_empty())
+            .unwrap_or(lap_end);
+        Some(Instant::from_ms(tick * TICK.as_ms()))
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.near
+            .iter_mut()
+            .chain(&mut self.far)
+            .for_each(|slot| *slot = Vec::new());
+        self.len = 0;
+    }
+
+    fn begin_lap(&mut self, lap: u64) {
+        for entry in std::mem::take(&mut self.far[index(lap, LAPS)]) {
+            self.place(entry);
+        }
+    }
+
+    fn place(&mut self, entry: Entry) {
+        let tick = entry.tick.as_u64().max(self.next);
+        let lap_now = self.next / SLOTS;
+        let lap = (tick / SLOTS).min(lap_now + LAPS - 1);
+        if lap == lap_now {
+            self.near[index(tick, SLOTS)].push(entry);
+        } else {
+            self.far[index(lap, LAPS)].push(entry);
+        }
+    }
+}
+
+fn index(tick: u64, size: u64) -> usize {
+    usize::try_from(tick % size).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry(slot: u16, deadline_ms: u64) -> Entry {
+        Entry {
+            group: GroupId(1),
+            slot: SlotIndex(slot),
+            tick: Tick::at_or_after(Instant::from_ms(deadline_ms)),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_entry_comes_due_once_not_early_and_at_most_a_tick_late(
+            start in 0u64..100_000,
+            entries in prop::collection::vec(0u64..3_000_000, 1..60),
+            steps in prop::collection::vec(1u64..40_000, 1..200),
+        ) {
+            let mut wheel = Wheel::new(Instant::from_ms(start));
+            for (slot, after) in entries.iter().enumerate() {
+                wheel.arm(entry(u16::try_from(slot).unwrap(), start + after));
+            }
+            let mut now = start;
+            let mut seen = vec![0; entries.len()];
+            for step in steps.iter().copied().chain([3_100_000]) {
+                let before = now;
+                now += step;
+                let mut due = Vec::new();
+                wheel.advance(Instant::from_ms(now), &mut due);
+                for entry in due {
+                    let slot = usize::from(entry.slot.0);
+                    let deadline = start + entries[slot];
+                    prop_assert!(deadline <= now);
+                    prop_assert!(deadline + TICK.as_ms() > before || deadline <= start);
+                    seen[slot] += 1;
+                }
+            }
+            prop_assert!(seen.iter().all(|count| *count == 1), "{seen:?}");
+            prop_assert_eq!(wheel.next_wakeup(), None);
+        }
+
+        #[test]
+        fn waking_when_asked_finds_every_entry_in_time(
+            start in 0u64..100_000,
+            entries in prop::collection::vec(0u64..3_000_000, 1..40),
+        ) {
+            let mut wheel = Wheel::new(Instant::from_ms(start));
+            for (slot, after) in entries.iter().enumerate() {
+                wheel.arm(entry(u16::try_from(slot).unwrap(), start + after));
+            }
+            let mut found = 0;
+            while let Some(now) = wheel.next_wakeup() {
+                let mut due = Vec::new();
+                wheel.advance(now, &mut due);
+                for entry in due {
+                    let deadline = start + entries[usize::from(entry.slot.0)];
+                    prop_assert!(now.as_ms() < deadline + 2 * TICK.as_ms());
+                    found += 1;
+                }
+            }
+            prop_assert_eq!(found, entries.len());
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The task that runs one cluster's engine: it feeds it requests, replies and time, and carries
+//! out what it wants done.
+
+use crate::engine::{Answer, CallId, Effect, Engine, Input, Ticket};
+use crate::service::{
+    Acquire, AcquireOutcome, Release, ReleaseOutcome, Renew, RenewOutcome, ServiceError,
+    ShardStatus,
+};
+use crate::time::{Clock, Instant, Millis};
+use arc_swap::ArcSwap;
+use holdfast_store::{Reply, Store, StoreError};
+use shard_map::ShardId;
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+/// Requests that are taken over in one turn, so that they can share a batch.
+const COMMANDS_AT_ONCE_MAX: usize = 512;
+/// How often the shards' state is shown to operators.
+const SHOW_INTERVAL: Millis = Millis::from_ms(1000);
+/// If the wall clock and the monotonic clock move apart by more than this between two looks, one
+/// of them jumped.
+const CLOCK_JUMP: Millis = Millis::from_ms(1000);
+
+/// What a cluster's task is told.
+pub(super) enum Command {
+    Acquire(
+        ShardId,
+        Acquire,
+        oneshot::Sender<Result<AcquireOutcome, ServiceError>>,
+    ),
+    Renew(
+        ShardId,
+        Renew,
+        oneshot::Sender<Result<RenewOutcome, ServiceError>>,
+    ),
+    Release(
+        ShardId,
+        Release,
+        oneshot::Sender<Result<ReleaseOutcome, ServiceError>>,
+    ),
+    HomeSeen,
+    /// Give the session up and end.
+    Stop(oneshot::Sender<()>),
+}
+
+/// Whom to tell the answer.
+enum Asker {
+    Acquire(oneshot::Sender<Result<AcquireOutcome, ServiceError>>),
+    Renew(oneshot::Sender<Result<RenewOutcome, ServiceError>>),
+    Release(oneshot::Sender<Result<ReleaseOutcome, ServiceError>>),
+}
+
+pub(super) struct ClusterTask<C> {
+    engine: Engine,
+    store: Arc<dyn Store>,
+    clock: Arc<C>,
+    askers: HashMap<Ticket, Asker>,
+    tickets: u64,
+    effects: Vec<Effect>,
+    replies: mpsc::UnboundedSender<(CallId, Result<Reply, StoreError>)>,
+    clock_offset_ms: i128,
+    stopping: Option<oneshot::Sender<()>>,
+    stopped: bool,
+    shown: Arc<ArcSwap<Vec<ShardStatus>>>,
+    show_next: Instant,
+}
+
+impl<C: Clock> ClusterTask<C> {
+    /// Runs the engine until it is told to stop, or until nobody can tell it anything any more.
+    pub(super) async fn run(
+        engine: Engine,
+        store: Arc<dyn Store>,
+        clock: Arc<C>,
+        mut commands: mpsc::Receiver<Command>,
+        shown: Arc<ArcSwap<Vec<ShardStatus>>>,
+    ) {
+        // As many replies can wait as calls are on their way, which the engine bounds.
+        let (replies, mut replied) = mpsc::unbounded_channel();
+        let mut task = Self {
+            engine,
+            store,
+            askers: HashMap::new(),
+            tickets: 0,
+            effects: Vec::new(),
+            replies,
+            clock_offset_ms: offset_ms(&*clock),
+            clock,
+            stopping: None,
+            stopped: false,
+            shown,
+            show_next: Instant::NEVER,
+        };
+        let mut woken = Instant::NEVER;
+        let mut sleep = Box::pin(tokio::time::sleep(std::time::Duration::ZERO));
+        let mut told = Vec::new();
+        let mut inputs = Vec::new();
+        task.engine.start(task.clock.now(), &mut task.effects);
+        while !task.stopped {
+            task.carry_out();
+            task.set_alarm(sleep.as_mut(), &mut woken);
+            tokio::select! {
+                biased;
+                reply = replied.recv() => {
+                    inputs.extend(reply.map(|(call, result)| Input::Reply(call, result)));
+                    while let Ok((call, result)) = replied.try_recv() {
+                        inputs.push(Input::Reply(call, result));
+                    }
+                }
+                () = sleep.as_mut() => {
+                    woken = Instant::NEVER;
+                    inputs.extend(task.clock_jump());
+                    inputs.push(Input::Tick);
+                }
+                count = commands.recv_many(&mut told, COMMANDS_AT_ONCE_MAX) => {
+                    if count == 0 {
+                        break;
+                    }
+                    for command in told.drain(..) {
+                        inputs.extend(task.take(command));
+                    }
+                }
+            }
+            let now = task.clock.now();
+            task.show(now);
+            task.engine.handle(now, inputs.drain(..), &mut task.effects);
+        }
+        task.carry_out();
+    }
+
+    fn take(&mut self, command: Command) -> Option<Input> {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        let (asker, input) = match command {
+            Command::Acquire(shard, acquire, asker) => (
+                Asker::Acquire(asker),
+                Input::Acquire(ticket, shard, acquire),
+            ),
+            Command::Renew(shard, renew, asker) => {
+                (Asker::Renew(asker), Input::Renew(ticket, shard, renew))
+            }
+            Command::Release(shard, release, asker) => (
+                Asker::Release(asker),
+                Input::Release(ticket, shard, release),
+            ),
+            Command::HomeSeen => return Some(Input::HomeSeen),
+            Command::Stop(done) => {
+                self.stopping = Some(done);
+                return Some(Input::Stop);
+            }
+        };
+        self.askers.insert(ticket, asker);
+        Some(input)
+    }
+
+    fn carry_out(&mut self) {
+        for effect in self.effects.drain(..) {
+            match effect {
+                Effect::Call { id, op, timeout } => {
+                    let call = self.store.call(op, timeout.to_std());
+                    let replies = self.replies.clone();
+                    tokio::spawn(async move {
+                        // The engine may have ended; then nobody waits for the reply.
+                        let _ = replies.send((id, call.await));
+                    });
+                }
+                Effect::Answer(ticket, answer) => {
+                    if let Some(asker) = self.askers.remove(&ticket) {
+                        tell(asker, answer);
+                    }
+                }
+                Effect::Stopped => {
+                    self.stopped = true;
+                    if let Some(done) = self.stopping.take() {
+                        let _ = done.send(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn set_alarm(&self, sleep: Pin<&mut tokio::time::Sleep>, woken: &mut Instant) {
+        let wakeup = self.engine.next_wakeup();
+        if wakeup == *woken {
+            return;
+        }
+        *woken = wakeup;
+        let wait = wakeup.since(self.clock.now()).to_std();
+        let from = sleep_origin();
+        sleep.reset(from + wait);
+    }
+
+    fn show(&mut self, now: Instant) {
+        if now >= self.show_next {
+            self.show_next = now + SHOW_INTERVAL;
+            self.shown.store(Arc::new(self.engine.shard_statuses()));
+        }
+    }
+
+    fn clock_jump(&mut self) -> Option<Input> {
+        let offset = offset_ms(&*self.clock);
+        let moved = (offset - self.clock_offset_ms).unsigned_abs();
+        self.clock_offset_ms = offset;
+        (moved > u128::from(CLOCK_JUMP.as_ms())).then_some(Input::ClockJumped)
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a tokio timer can only be set on tokio's own clock; decisions do not see it"
+)]
+fn sleep_origin() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
+fn offset_ms(clock: &impl Clock) -> i128 {
+    i128::from(clock.unix_ms()) - i128::from(clock.now().as_ms())
+}
+
+/// The asker may have gone (a client that disconnected); the work is done all the same.
+fn tell(asker: Asker, answer: Answer) {
+    match (asker, answer) {
+        (Asker::Acquire(asker), Answer::Acquire(answer)) => drop(asker.send(answer)),
+        (Asker::Renew(asker), Answer::Renew(answer)) => drop(asker.send(answer)),
+        (Asker::Release(asker), Answer::Release(answer)) => drop(asker.send(answer)),
+        (Asker::Acquire(_) | Asker::Renew(_) | Asker::Release(_), _) => {
+            debug_assert!(false, "an answer of another kind than the request");
+        }
+    }
+}
