@@ -5,8 +5,13 @@
 //! service that runs them over real clusters ([`service`]), and the edge that speaks HTTP
 //! ([`http`]).
 
+pub mod admin;
+pub mod http;
+pub mod lifecycle;
 pub mod limits;
 pub mod lock_id;
+pub mod logs;
+pub mod metrics;
 pub mod names;
 pub mod service;
 pub mod time;

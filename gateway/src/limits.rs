@@ -24,3 +24,124 @@ pub const BODY_BYTES_MAX: usize = 64 * 1024;
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 /// Longest wait that a client may ask for at default settings.
 pub const WAIT_MAX: Millis = Millis::from_secs(30);
+
+/// The service and the edge answer a request without a wait within this.
+pub const ANSWER_MAX: Millis = Millis::from_secs(5);
+/// Acquires or releases of one batch request that are under way at once.
+pub const BATCH_CONCURRENCY_MAX: usize = 1_024;
+/// Renewals of one batch that are answered in one go before other requests get their turn.
+pub const BATCH_STRIDE_ITEMS: usize = 256;
+/// Bodies that are still arriving, all together.
+pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Headers of a request. The HTTP library parses so many without a heap allocation.
+pub const HEADERS_MAX: usize = 100;
+/// What one connection may buffer before its request is looked at.
+pub const CONNECTION_BUFFER_BYTES_MAX: usize = 64 * 1024;
+/// Open client connections at default settings: two file descriptors for each are rarely there
+/// without asking the operating system for more.
+pub const CONNECTIONS_MAX: u32 = 20_000;
+/// Connections past the limit that are told so, at once; those beyond are only closed.
+pub const REFUSALS_MAX: usize = 64;
+/// Connections of the admin listener.
+pub const ADMIN_CONNECTIONS_MAX: usize = 64;
+/// Connections that wait to be accepted.
+pub const ACCEPT_BACKLOG: u32 = 4_096;
+/// From the first byte of a request to the end of its headers.
+pub const HEADER_TIMEOUT: Millis = Millis::from_secs(10);
+/// From the end of the headers to the end of the body.
+pub const BODY_TIMEOUT: Millis = Millis::from_secs(10);
+/// A connection on which nothing happens is kept for at least this and at most twice this. Longer
+/// than a load balancer keeps its side (usually 60 s), or it would send into a closing one.
+pub const IDLE_TIMEOUT: Millis = Millis::from_secs(90);
+/// A client that takes no byte of its reply for this long is cut off.
+pub const WRITE_TIMEOUT: Millis = Millis::from_secs(10);
+/// How long a refused client may go on sending, so that it gets to read the refusal.
+pub const LINGER_TIMEOUT: Millis = Millis::from_secs(2);
+/// How much a refused client may go on sending.
+pub const LINGER_BYTES_MAX: usize = 2 * BATCH_BODY_BYTES_MAX;
+/// When a refused client should come back.
+pub const OVERLOADED_RETRY_AFTER: Millis = Millis::from_secs(1);
+/// Pause after the operating system refused to hand over a connection.
+pub const ACCEPT_RETRY: Millis = Millis::from_ms(100);
+/// Between two log lines of one repeating kind.
+pub const LOG_EVERY: Millis = Millis::from_secs(10);
+/// A piece of client input that an error text repeats.
+pub const ECHO_BYTES_MAX: usize = 64;
+
+const _: () = {
+    assert!(TTL_MIN.as_ms() < TTL_MAX.as_ms());
+    // Every character of the longest fields may be escaped as six.
+    let longest_fields = NAME_BYTES_MAX + CLIENT_ID_BYTES_MAX + REQUEST_ID_BYTES_MAX;
+    assert!(BODY_BYTES_MAX > 6 * (longest_fields + METADATA_BYTES_MAX) + 1024);
+    assert!(BODY_BYTES_MAX < BATCH_BODY_BYTES_MAX);
+    assert!(BATCH_BODY_BYTES_MAX <= BODIES_BYTES_MAX);
+    assert!(BATCH_STRIDE_ITEMS < BATCH_ITEMS_MAX && BATCH_CONCURRENCY_MAX < BATCH_ITEMS_MAX);
+    // The HTTP library must be able to hold any header section that is let through to it.
+    assert!(HEADER_BYTES_MAX < CONNECTION_BUFFER_BYTES_MAX);
+    assert!(BATCH_BODY_BYTES_MAX < LINGER_BYTES_MAX);
+    assert!(HEADER_TIMEOUT.as_ms() < IDLE_TIMEOUT.as_ms());
+    // A connection is not idle while its request is being answered.
+    assert!(WAIT_MAX.as_ms() + ANSWER_MAX.as_ms() + BODY_TIMEOUT.as_ms() < IDLE_TIMEOUT.as_ms());
+};
+
+// The lease engine.
+
+/// Subtracted from every proof beside 1 % of the TTL: scheduling and network of a keepalive.
+pub const PROOF_MARGIN: Millis = Millis::from_ms(250);
+/// Locks of one lease group. Puts on one etcd lease get slow beyond about this.
+pub const GROUP_LOCKS_MAX: usize = 1000;
+/// Lease groups of one gateway in one cluster.
+pub const GROUPS_MAX: usize = 16_384;
+/// Nested transactions of one batch.
+pub const BATCH_OPS_MAX: usize = 120;
+/// The longest list in a nested transaction: what a failed grant reads.
+pub const NESTED_OPS_MAX: usize = 4;
+/// etcd's default `--max-txn-ops`.
+pub const ETCD_TXN_OPS_MAX: usize = 128;
+/// Values of one batch; etcd's default request limit is 1.5 MiB.
+pub const BATCH_BYTES_MAX: usize = 1024 * 1024;
+/// Batches on their way to one cluster.
+pub const BATCHES_IN_FLIGHT_MAX: usize = 8;
+/// Requests that wait for one cluster.
+pub const OPEN_REQUESTS_MAX: usize = 65_536;
+/// An open request is answered after this, with what is known: the API promises 5 s.
+pub const REQUEST_TIMEOUT: Millis = Millis::from_ms(4_500);
+/// A call to etcd is given up after this.
+pub const CALL_TIMEOUT: Millis = Millis::from_ms(4_000);
+/// Between two tries of a step that failed.
+pub const RETRY_BACKOFF: Millis = Millis::from_ms(200);
+/// Before a request looks again at something that is about to change.
+pub const LOOK_AGAIN: Millis = Millis::from_ms(20);
+/// Tries of one acquire before it is answered with a 503.
+pub const ACQUIRE_ATTEMPTS_MAX: u8 = 8;
+/// Leases in one burst of keepalives.
+pub const KEEPALIVE_BURST_MAX: usize = 2048;
+/// While there are acquires, the space alarm is looked at this often.
+pub const ALARM_INTERVAL: Millis = Millis::from_secs(2);
+/// How often empty groups are looked for.
+pub const TIDY_INTERVAL: Millis = Millis::from_secs(5);
+/// An empty group is retired after this.
+pub const GROUP_IDLE: Millis = Millis::from_secs(30);
+/// The last open group of a shard is retired after this.
+pub const LAST_GROUP_IDLE: Millis = Millis::from_secs(600);
+/// How often the keys on a group's lease are compared with its table.
+pub const SURVEY_INTERVAL: Millis = Millis::from_secs(900);
+/// Groups whose records are read at the same time after claims.
+pub const LOADS_AT_ONCE_MAX: usize = 8;
+/// Look-ups by name in one read; each reads the record and the shard's guard.
+pub const COLD_BATCH_MAX: usize = 60;
+/// Reads of look-ups on their way to one cluster.
+pub const COLD_READS_IN_FLIGHT_MAX: usize = 2;
+/// Look-ups that wait.
+pub const COLD_QUEUE_MAX: usize = 8_192;
+
+const _: () = {
+    assert!(BATCH_OPS_MAX + NESTED_OPS_MAX <= ETCD_TXN_OPS_MAX);
+    assert!(2 * COLD_BATCH_MAX <= ETCD_TXN_OPS_MAX);
+    assert!(GROUP_LOCKS_MAX <= u16::MAX as usize);
+    assert!(REQUEST_TIMEOUT.as_ms() < 5_000);
+    assert!(CALL_TIMEOUT.as_ms() < REQUEST_TIMEOUT.as_ms());
+    assert!(TTL_MIN.as_ms() > 2 * PROOF_MARGIN.as_ms());
+};
+/// Requests on their way from the edges to one cluster's engine.
+pub const COMMANDS_QUEUED_MAX: usize = 65_536;

@@ -1,0 +1,219 @@
+//! The routes for many locks.
+//!
+//! Each item stands alone: one that cannot be answered has an error in its place. Only a body
+//! that is malformed JSON, or has a field of a wrong type, is refused as a whole. What is not
+//! answered in time is said to be unknown, or not done where it was not begun.
+//!
+//! A client's disconnect drops what is still waiting for its turn; the service finishes the rest.
+
+use super::edge::{Answer, Edge, json};
+use super::failure::Failure;
+use super::{reply, validate};
+use crate::limits;
+use crate::metrics::{LockCall, Outcome};
+use crate::service::{AcquireOutcome, Locks, ReleaseOutcome, RenewOutcome, ServiceError};
+use crate::time::Clock;
+use futures::future::FutureExt as _;
+use futures::stream::{self, StreamExt as _};
+use holdfast_api::{
+    AcquireBatch, AcquireResult, BatchReply, ReleaseBatch, ReleaseResult, RenewBatch, RenewResult,
+};
+use http::StatusCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The answer to an item, once there is one.
+type Item<T> = Option<Result<T, Failure>>;
+
+pub(super) async fn renew<L: Locks, C: Clock>(edge: &Edge<L, C>, body: &[u8]) -> Answer {
+    let sent: RenewBatch<'_> = edge.parse(body)?;
+    check_count("renewals", sent.renewals.len())?;
+    let mut items = Vec::with_capacity(sent.renewals.len());
+    let mut slow = Vec::new();
+    for stride in sent.renewals.chunks(limits::BATCH_STRIDE_ITEMS) {
+        let now = edge.clock.now();
+        for sent in stride {
+            items.push(match validate::renew(sent, &edge.settings.bounds) {
+                Err(failure) => Some(Err(failure)),
+                Ok(renew) => match edge.locks.try_renew(now, &renew) {
+                    Some(result) => Some(told(result.map(RenewOutcome::Renewed))),
+                    None => {
+                        slow.push((items.len(), renew));
+                        None
+                    }
+                },
+            });
+        }
+        tokio::task::yield_now().await;
+    }
+    run(&mut items, slow, |renew| edge.locks.renew(renew)).await;
+    let unix_ms = edge.clock.unix_ms();
+    let mut tally = Tally::default();
+    let results = items
+        .into_iter()
+        .map(|item| match answered(item) {
+            Ok(outcome) => {
+                tally.add(match outcome {
+                    RenewOutcome::Renewed(_) => Outcome::Ok,
+                    RenewOutcome::Ended(_) => Outcome::Ended,
+                });
+                RenewResult::Answered(reply::renewed(outcome, unix_ms))
+            }
+            Err(failure) => RenewResult::Failed {
+                error: tally.fail(failure).into_item(),
+            },
+        })
+        .collect();
+    tally.count(edge, LockCall::Renew);
+    json(StatusCode::OK, &BatchReply { results }, Outcome::Ok)
+}
+
+pub(super) async fn acquire<L: Locks, C: Clock>(edge: &Edge<L, C>, body: &[u8]) -> Answer {
+    let sent: AcquireBatch<'_> = edge.parse(body)?;
+    check_count("acquisitions", sent.acquisitions.len())?;
+    let sent = sent.acquisitions.into_iter();
+    let (mut items, todo) = sort(sent.map(|sent| validate::acquire(sent, &edge.settings.bounds)));
+    run(&mut items, todo, |acquire| edge.locks.acquire(acquire)).await;
+    let unix_ms = edge.clock.unix_ms();
+    let mut tally = Tally::default();
+    let results = items
+        .into_iter()
+        .map(|item| match answered(item) {
+            Ok(outcome) => {
+                tally.add(match outcome {
+                    AcquireOutcome::Granted(_) => Outcome::Ok,
+                    AcquireOutcome::Refused { .. } => Outcome::Refused,
+                });
+                AcquireResult::Answered(reply::acquired(&outcome, unix_ms))
+            }
+            Err(failure) => AcquireResult::Failed {
+                error: tally.fail(failure).into_item(),
+            },
+        })
+        .collect();
+    tally.count(edge, LockCall::Acquire);
+    json(StatusCode::OK, &BatchReply { results }, Outcome::Ok)
+}
+
+pub(super) async fn release<L: Locks, C: Clock>(edge: &Edge<L, C>, body: &[u8]) -> Answer {
+    let sent: ReleaseBatch<'_> = edge.parse(body)?;
+    check_count("releases", sent.releases.len())?;
+    let (mut items, todo) = sort(sent.releases.iter().map(validate::release));
+    run(&mut items, todo, |release| edge.locks.release(release)).await;
+    let mut tally = Tally::default();
+    let results = items
+        .into_iter()
+        .map(|item| match answered(item) {
+            Ok(outcome) => {
+                tally.add(match outcome {
+                    ReleaseOutcome::Released => Outcome::Ok,
+                    ReleaseOutcome::TokenMismatch => Outcome::Ended,
+                });
+                ReleaseResult::Answered(reply::released(outcome))
+            }
+            Err(failure) => ReleaseResult::Failed {
+                error: tally.fail(failure).into_item(),
+            },
+        })
+        .collect();
+    tally.count(edge, LockCall::Release);
+    json(StatusCode::OK, &BatchReply { results }, Outcome::Ok)
+}
+
+fn check_count(field: &str, count: usize) -> Result<(), Failure> {
+    if count > limits::BATCH_ITEMS_MAX {
+        let max = limits::BATCH_ITEMS_MAX;
+        return Err(Failure::invalid(format!(
+            "{field}: has {count} items; allowed are up to {max}"
+        )));
+    }
+    Ok(())
+}
+
+fn told<T>(result: Result<T, ServiceError>) -> Result<T, Failure> {
+    result.map_err(Failure::from)
+}
+
+/// Answers what is invalid, and lists what is left to do with its place.
+fn sort<T, R>(
+    checked: impl Iterator<Item = Result<T, Failure>>,
+) -> (Vec<Item<R>>, Vec<(usize, T)>) {
+    let mut todo = Vec::new();
+    let items = checked
+        .enumerate()
+        .map(|(at, checked)| match checked {
+            Ok(valid) => {
+                todo.push((at, valid));
+                None
+            }
+            Err(failure) => Some(Err(failure)),
+        })
+        .collect();
+    (items, todo)
+}
+
+/// Does what is left to do, so many at once, until all is answered or the time is up.
+async fn run<T, R, F>(items: &mut [Item<R>], todo: Vec<(usize, T)>, call: impl Fn(T) -> F)
+where
+    F: Future<Output = Result<R, ServiceError>>,
+{
+    if todo.is_empty() {
+        return;
+    }
+    let places: Vec<usize> = todo.iter().map(|(at, _)| *at).collect();
+    let begun = AtomicUsize::new(0);
+    let mut answers = stream::iter(todo)
+        .map(|(at, item)| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            call(item).map(move |result| (at, told(result)))
+        })
+        .buffer_unordered(limits::BATCH_CONCURRENCY_MAX);
+    let all = async {
+        while let Some((at, result)) = answers.next().await {
+            items[at] = Some(result);
+        }
+    };
+    if tokio::time::timeout(limits::ANSWER_MAX.to_std(), all)
+        .await
+        .is_ok()
+    {
+        return;
+    }
+    let (begun, waiting) = places.split_at(begun.load(Ordering::Relaxed));
+    for at in begun {
+        items[*at].get_or_insert_with(|| Err(Failure::unknown()));
+    }
+    for at in waiting {
+        items[*at] = Some(Err(Failure::overloaded(
+            "not begun in time; ask again, in smaller batches",
+        )));
+    }
+}
+
+/// What is told about an item; [`run`] leaves none without an answer.
+fn answered<T>(item: Item<T>) -> Result<T, Failure> {
+    item.unwrap_or_else(|| Err(Failure::unknown()))
+}
+
+/// How the items went.
+#[derive(Default)]
+struct Tally(Vec<(Outcome, u64)>);
+
+impl Tally {
+    fn add(&mut self, outcome: Outcome) {
+        match self.0.iter_mut().find(|(known, _)| *known == outcome) {
+            Some((_, count)) => *count += 1,
+            None => self.0.push((outcome, 1)),
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) -> Failure {
+        self.add(Outcome::Failed(failure.code));
+        failure
+    }
+
+    fn count<L, C>(self, edge: &Edge<L, C>, call: LockCall) {
+        for (outcome, count) in self.0 {
+            edge.metrics.lock_calls(call, outcome, count);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! From a request to its reply.
+
+use super::body::{self, Budget};
+use super::failure::Failure;
+use super::guard;
+use super::reply::{self, Reply};
+use super::route::Route;
+use super::{EdgeSettings, batch, parse, single};
+use crate::lifecycle::{Lifecycle, Phase};
+use crate::limits;
+use crate::metrics::{Metrics, Operation, Outcome, Stopwatch};
+use crate::service::Locks;
+use crate::time::Clock;
+use bytes::Bytes;
+use holdfast_api::ErrorCode;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
+use http::request::Parts;
+use http::{Request, StatusCode};
+use hyper::body::{Body as _, Incoming};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The lock API over a lock service.
+pub struct Edge<L, C> {
+    pub(super) locks: Arc<L>,
+    pub(super) clock: C,
+    pub(super) settings: EdgeSettings,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) lifecycle: Lifecycle,
+    bodies: Budget,
+}
+
+/// A reply, and how it counts.
+pub(super) type Answer = Result<(Reply, Outcome), Failure>;
+
+impl<L: Locks, C: Clock> Edge<L, C> {
+    /// Puts the API in front of `locks`.
+    pub fn new(
+        locks: Arc<L>,
+        clock: C,
+        settings: EdgeSettings,
+        metrics: Arc<Metrics>,
+        lifecycle: Lifecycle,
+    ) -> Self {
+        Self {
+            locks,
+            clock,
+            settings,
+            metrics,
+            lifecycle,
+            bodies: Budget::new(limits::BODIES_BYTES_MAX),
+        }
+    }
+
+    /// Answers one request.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Reply {
+        let took = Stopwatch::start();
+        if let Some(fault) = guard::fault_of(&request) {
+            let failure = Failure::new(fault.code(), fault.detail());
+            return self.finish(None, Err(failure), took);
+        }
+        let (head, body) = request.into_parts();
+        let Some(route) = Route::at(head.uri.path()) else {
+            let detail = "no such route; GET /openapi.json lists them";
+            let failure = Failure::new(ErrorCode::NotFound, detail);
+            return self.finish(None, Err(failure), took);
+        };
+        // The guard lets nothing through that could follow a chunked body.
+        let chunked = body.size_hint().exact().is_none();
+        let answer = self.answer_on(route, &head, body).await;
+        let mut reply = self.finish(Some(route), answer, took);
+        if chunked {
+            reply::end_connection(&mut reply);
+        }
+        reply
+    }
+
+    async fn answer_on(&self, route: Route, head: &Parts, body: Incoming) -> Answer {
+        route.check(&head.method)?;
+        match route {
+            Route::Renew => single::renew(self, &self.small(head, body).await?).await,
+            Route::Acquire => single::acquire(self, &self.small(head, body).await?).await,
+            Route::Release => single::release(self, &self.small(head, body).await?).await,
+            Route::RenewBatch => batch::renew(self, &self.large(head, body).await?).await,
+            Route::AcquireBatch => batch::acquire(self, &self.large(head, body).await?).await,
+            Route::ReleaseBatch => batch::release(self, &self.large(head, body).await?).await,
+            Route::OpenApi => {
+                let reply = reply::static_json(holdfast_api::OPENAPI_JSON);
+                Ok((reply, Outcome::Ok))
+            }
+            Route::Inspect => Err(Failure::not_implemented(
+                "inspecting locks is not available yet",
+            )),
+            Route::ForceRelease => Err(Failure::not_implemented(
+                "force-release is not available yet; the lock ends with its TTL",
+            )),
+        }
+    }
+
+    async fn small(&self, head: &Parts, body: Incoming) -> Result<Bytes, Failure> {
+        self.read(head, body, limits::BODY_BYTES_MAX).await
+    }
+
+    async fn large(&self, head: &Parts, body: Incoming) -> Result<Bytes, Failure> {
+        self.read(head, body, limits::BATCH_BODY_BYTES_MAX).await
+    }
+
+    async fn read(&self, head: &Parts, body: Incoming, bytes_max: usize) -> Result<Bytes, Failure> {
+        check_type(&head.headers)?;
+        let timeout = self.settings.timeouts.body;
+        body::read(body, bytes_max, timeout, &self.bodies).await
+    }
+
+    /// Reads a body that is one JSON object.
+    pub(super) fn parse<'a, T: Deserialize<'a>>(&self, body: &'a [u8]) -> Result<T, Failure> {
+        parse::object(body, &self.settings.bounds)
+    }
+
+    fn finish(&self, route: Option<Route>, answer: Answer, took: Stopwatch) -> Reply {
+        let (mut reply, outcome) = match answer {
+            Ok(answered) => answered,
+            Err(failure) => {
+                // A path that is no route is not repeated: nobody knows what is in it.
+                let instance = route.map_or("/", Route::path);
+                let reply = reply::problem(&failure, instance);
+                (reply, Outcome::Failed(failure.code))
+            }
+        };
+        if self.lifecycle.phase() != Phase::Serving {
+            reply::end_connection(&mut reply);
+        }
+        let operation = route.map_or(Operation::Other, operation_of);
+        self.metrics.request(operation, outcome, took);
+        reply
+    }
+}
+
+/// A reply of JSON, and how it counts.
+pub(super) fn json<T: Serialize>(status: StatusCode, body: &T, outcome: Outcome) -> Answer {
+    Ok((reply::json(status, body), outcome))
+}
+
+fn operation_of(route: Route) -> Operation {
+    match route {
+        Route::Acquire => Operation::Acquire,
+        Route::Renew => Operation::Renew,
+        Route::Release => Operation::Release,
+        Route::AcquireBatch => Operation::AcquireBatch,
+        Route::RenewBatch => Operation::RenewBatch,
+        Route::ReleaseBatch => Operation::ReleaseBatch,
+        Route::Inspect => Operation::Inspect,
+        Route::ForceRelease => Operation::ForceRelease,
+        Route::OpenApi => Operation::OpenApi,
+    }
+}
+
+/// The body must be said to be plain JSON.
+fn check_type(headers: &HeaderMap) -> Result<(), Failure> {
+    let said = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
+    let media_type = said.and_then(|said| said.split(|byte| *byte == b';').next());
+    let json = media_type.is_some_and(|media_type| {
+        let media_type = media_type.trim_ascii();
+        media_type.eq_ignore_ascii_case(b"application/json")
+    });
+    if !json {
+        let detail = "send the header `content-type: application/json` (with curl: `--json`)";
+        return Err(Failure::new(ErrorCode::UnsupportedMediaType, detail));
+    }
+    let encoded = headers
+        .get(CONTENT_ENCODING)
+        .is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
+    if encoded {
+        let detail = "send `content-type: application/json` without a content encoding";
+        return Err(Failure::new(ErrorCode::UnsupportedMediaType, detail));
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! The public listener: the lock API over HTTP/1.1.
+//!
+//! A request passes, in this order: the accept loop ([`serve`]), the guard that checks its head
+//! (`guard`), the router (`route`), the body reader (`body`), the JSON reader (`parse`), the
+//! check of what is meant (`validate`), the service ([`Locks`](crate::service::Locks)), and the
+//! writer of replies (`reply`). All but the first, the second and the body reader are pure.
+//!
+//! What a client's disconnect does, on every route: a request whose body has not arrived is
+//! forgotten; one that reached the service goes on there, and its answer is dropped. The client
+//! may ask again and gets the same answer (see [`Locks`](crate::service::Locks)).
+
+mod batch;
+mod body;
+mod connection;
+mod edge;
+mod failure;
+mod guard;
+mod parse;
+mod reply;
+mod route;
+mod server;
+mod single;
+mod stamp;
+mod validate;
+
+pub(crate) use connection::serve as serve_connection;
+pub use edge::Edge;
+pub(crate) use guard::fault_of;
+pub(crate) use reply::Reply;
+pub use route::Route;
+pub use server::{bind, serve};
+
+use crate::limits;
+use crate::time::Millis;
+
+/// What the edge lets through and how long it waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EdgeSettings {
+    /// What clients may ask for.
+    pub bounds: Bounds,
+    /// How long it waits for clients.
+    pub timeouts: Timeouts,
+    /// Open connections; past it clients are told to come back.
+    pub connections_max: ConnectionsMax,
+}
+
+/// The largest number of open connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionsMax(pub u32);
+
+/// What clients may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Shortest TTL.
+    pub ttl_min: Millis,
+    /// Longest TTL.
+    pub ttl_max: Millis,
+    /// Longest wait.
+    pub wait_max: Millis,
+}
+
+/// How long the edge waits for clients. Each runs anew for every request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// From the first byte of a request to the end of its headers.
+    pub header: Millis,
+    /// From the end of the headers to the end of the body.
+    pub body: Millis,
+    /// A connection on which nothing happens is kept for at least this and at most twice this.
+    /// Longer than any answer takes.
+    pub idle: Millis,
+    /// A client that takes no byte of its reply for this long is cut off.
+    pub write: Millis,
+}
+
+impl Default for ConnectionsMax {
+    fn default() -> Self {
+        Self(limits::CONNECTIONS_MAX)
+    }
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            ttl_min: limits::TTL_MIN,
+            ttl_max: limits::TTL_MAX,
+            wait_max: limits::WAIT_MAX,
+        }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            header: limits::HEADER_TIMEOUT,
+            body: limits::BODY_TIMEOUT,
+            idle: limits::IDLE_TIMEOUT,
+            write: limits::WRITE_TIMEOUT,
+        }
+    }
+}

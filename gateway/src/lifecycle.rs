@@ -1,0 +1,164 @@
+//! How a gateway stops: in phases, each with a deadline.
+//!
+//! Serving → draining → finishing → done. A phase never goes back.
+
+use crate::time::Millis;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use tokio::sync::watch;
+
+/// Where a gateway is between its start and its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Phase {
+    /// Everything is served.
+    Serving,
+    /// Readiness fails, everything is still served, and every reply ends its connection, so that
+    /// clients and load balancers move on.
+    Draining,
+    /// No connection is accepted; what is under way is finished.
+    Finishing,
+    /// Whatever is left is cut off.
+    Done,
+}
+
+impl Phase {
+    pub(crate) const ALL: [Self; 4] = [Self::Serving, Self::Draining, Self::Finishing, Self::Done];
+
+    /// As it stands in logs and in the answer of `/readyz`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Serving => "serving",
+            Self::Draining => "draining",
+            Self::Finishing => "finishing",
+            Self::Done => "done",
+        }
+    }
+}
+
+/// How long the phases of a stop may last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StopPlan {
+    /// Draining lasts exactly this: as long as a load balancer takes to notice.
+    pub drain: Millis,
+    /// The hand-over at the end of draining lasts at most this.
+    pub hand_over: Millis,
+    /// Finishing lasts at most this.
+    pub finish: Millis,
+}
+
+/// The phase of this process. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Lifecycle(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// The same as in `changes`, for readers that must not wait for a lock.
+    phase: AtomicU8,
+    changes: watch::Sender<Phase>,
+}
+
+impl Default for Lifecycle {
+    fn default() -> Self {
+        Self(Arc::new(Shared {
+            phase: AtomicU8::new(Phase::Serving as u8),
+            changes: watch::Sender::new(Phase::Serving),
+        }))
+    }
+}
+
+impl Lifecycle {
+    /// The present phase. Costs one load.
+    pub fn phase(&self) -> Phase {
+        let phase = self.0.phase.load(Ordering::Acquire);
+        Phase::ALL[usize::from(phase) % Phase::ALL.len()]
+    }
+
+    /// Goes on to `phase`; does nothing when that or a later one is reached already.
+    pub fn advance(&self, phase: Phase) {
+        let changed = self.0.changes.send_if_modified(|present| {
+            let later = phase > *present;
+            if later {
+                *present = phase;
+                self.0.phase.store(phase as u8, Ordering::Release);
+            }
+            later
+        });
+        if changed {
+            tracing::info!(phase = phase.as_str(), "shutdown phase");
+        }
+    }
+
+    /// Waits until `phase` or a later one is reached.
+    pub async fn reached(&self, phase: Phase) {
+        let mut changes = self.0.changes.subscribe();
+        // The sender lives as long as `self`, so this ends only when the phase is reached.
+        let _ = changes.wait_for(|present| *present >= phase).await;
+    }
+
+    /// Stops: drains, runs `hand_over` (which gives the locks to other gateways), and finishes
+    /// when `idle` is ready or the time is up.
+    pub async fn stop(
+        &self,
+        plan: StopPlan,
+        hand_over: impl Future<Output = ()>,
+        idle: impl Future<Output = ()>,
+    ) {
+        self.advance(Phase::Draining);
+        tokio::time::sleep(plan.drain.to_std()).await;
+        let handed_over = tokio::time::timeout(plan.hand_over.to_std(), hand_over).await;
+        if handed_over.is_err() {
+            tracing::warn!("the hand-over took too long; other gateways take over without it");
+        }
+        self.advance(Phase::Finishing);
+        if tokio::time::timeout(plan.finish.to_std(), idle)
+            .await
+            .is_err()
+        {
+            tracing::warn!("requests were still under way when their time to finish was up");
+        }
+        self.advance(Phase::Done);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+
+    const PLAN: StopPlan = StopPlan {
+        drain: Millis::from_secs(15),
+        hand_over: Millis::from_secs(5),
+        finish: Millis::from_secs(10),
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn the_hand_over_comes_after_draining_and_before_finishing() {
+        let lifecycle = Lifecycle::default();
+        assert_eq!(lifecycle.phase(), Phase::Serving);
+        let during = lifecycle.clone();
+        lifecycle
+            .stop(
+                PLAN,
+                async { assert_eq!(during.phase(), Phase::Draining) },
+                async { assert_eq!(during.phase(), Phase::Finishing) },
+            )
+            .await;
+        assert_eq!(lifecycle.phase(), Phase::Done);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_finish_in_time_is_cut_off() {
+        let lifecycle = Lifecycle::default();
+        lifecycle.stop(PLAN, pending(), pending()).await;
+        lifecycle.reached(Phase::Done).await;
+    }
+
+    #[test]
+    fn a_phase_never_goes_back() {
+        let lifecycle = Lifecycle::default();
+        lifecycle.advance(Phase::Finishing);
+        lifecycle.advance(Phase::Draining);
+        assert_eq!(lifecycle.phase(), Phase::Finishing);
+    }
+}

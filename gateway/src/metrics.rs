@@ -1,0 +1,416 @@
+//! Every metric of the gateway: declared here, resolved at start, with its zero series there from
+//! the start. Label values are enums, or names from the shard map.
+//!
+//! Counting costs one atomic addition. What can be asked for (clusters, phases, connections) is
+//! asked for when somebody scrapes. Two kinds of families are written by hand: those whose series
+//! come and go with the shard map, because the exporter keeps a series for ever, and the latency
+//! histograms, because the exporter keeps every single value until it is scraped.
+
+mod exposition;
+mod latency;
+
+pub use latency::Stopwatch;
+
+use crate::lifecycle::Phase;
+use crate::service::ClusterHealth;
+use crate::time::Millis;
+use exposition::{Exposition, Kind};
+use holdfast_api::ErrorCode;
+use latency::Latency;
+use metrics::{Counter, Key, Label, Level, Metadata, Recorder};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const REQUESTS: &str = "holdfast_http_requests_total";
+const DURATION: &str = "holdfast_http_request_duration_seconds";
+const LOCK_CALLS: &str = "holdfast_lock_calls_total";
+const CONNECTIONS: &str = "holdfast_http_connections";
+const CONNECTIONS_REFUSED: &str = "holdfast_http_connections_refused_total";
+
+/// What a request asks for, as a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Take a lock.
+    Acquire,
+    /// Renew a hold.
+    Renew,
+    /// Give a hold back.
+    Release,
+    /// Many acquires.
+    AcquireBatch,
+    /// Many renewals.
+    RenewBatch,
+    /// Many releases.
+    ReleaseBatch,
+    /// Inspect locks.
+    Inspect,
+    /// End someone's hold.
+    ForceRelease,
+    /// The OpenAPI document.
+    OpenApi,
+    /// No route.
+    Other,
+}
+
+impl Operation {
+    const ALL: [Self; 10] = [
+        Self::Acquire,
+        Self::Renew,
+        Self::Release,
+        Self::AcquireBatch,
+        Self::RenewBatch,
+        Self::ReleaseBatch,
+        Self::Inspect,
+        Self::ForceRelease,
+        Self::OpenApi,
+        Self::Other,
+    ];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Acquire => "acquire",
+            Self::Renew => "renew",
+            Self::Release => "release",
+            Self::AcquireBatch => "acquire_batch",
+            Self::RenewBatch => "renew_batch",
+            Self::ReleaseBatch => "release_batch",
+            Self::Inspect => "inspect",
+            Self::ForceRelease => "force_release",
+            Self::OpenApi => "openapi",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// What is asked about one lock, alone or in a batch, as a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockCall {
+    /// Take it.
+    Acquire,
+    /// Renew it.
+    Renew,
+    /// Give it back.
+    Release,
+}
+
+impl LockCall {
+    const ALL: [Self; 3] = [Self::Acquire, Self::Renew, Self::Release];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Acquire => "acquire",
+            Self::Renew => "renew",
+            Self::Release => "release",
+        }
+    }
+}
+
+/// How it went, as a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// As asked.
+    Ok,
+    /// Someone else holds the lock.
+    Refused,
+    /// The hold is over, or the token is another's.
+    Ended,
+    /// With an error.
+    Failed(ErrorCode),
+}
+
+const OUTCOMES: usize = 3 + ErrorCode::ALL.len();
+
+impl Outcome {
+    fn all() -> impl Iterator<Item = Self> {
+        let definite = [Self::Ok, Self::Refused, Self::Ended];
+        let failed = ErrorCode::ALL.iter().copied().map(Self::Failed);
+        definite.into_iter().chain(failed)
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Refused => "refused",
+            Self::Ended => "ended",
+            Self::Failed(code) => code.as_str(),
+        }
+    }
+
+    /// Its place in [`Outcome::all`].
+    fn index(self) -> usize {
+        match self {
+            Self::Ok => 0,
+            Self::Refused => 1,
+            Self::Ended => 2,
+            Self::Failed(code) => 3 + code as usize,
+        }
+    }
+}
+
+/// The metrics of this process.
+pub struct Metrics {
+    requests: [[Counter; OUTCOMES]; Operation::ALL.len()],
+    lock_calls: [[Counter; OUTCOMES]; LockCall::ALL.len()],
+    durations: [Latency; Operation::ALL.len()],
+    connections: AtomicU64,
+    connections_refused: Counter,
+    handle: PrometheusHandle,
+}
+
+/// What is asked for when somebody scrapes.
+pub struct Present<'a> {
+    /// How the clusters look.
+    pub clusters: &'a [ClusterHealth],
+    /// Where the process is between its start and its end.
+    pub phase: Phase,
+    /// Whether `/readyz` says yes.
+    pub ready: bool,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        describe(&recorder);
+        let by_outcome = |family: &'static str, operation: &'static str| {
+            let outcomes: Vec<Outcome> = Outcome::all().collect();
+            std::array::from_fn(|at| {
+                let labels = [("operation", operation), ("outcome", outcomes[at].as_str())];
+                counter(&recorder, family, &labels)
+            })
+        };
+        Self {
+            requests: Operation::ALL.map(|operation| by_outcome(REQUESTS, operation.as_str())),
+            lock_calls: LockCall::ALL.map(|call| by_outcome(LOCK_CALLS, call.as_str())),
+            durations: Default::default(),
+            connections: AtomicU64::new(0),
+            connections_refused: counter(&recorder, CONNECTIONS_REFUSED, &[]),
+            handle: recorder.handle(),
+        }
+    }
+}
+
+impl Metrics {
+    /// A request was answered.
+    pub fn request(&self, operation: Operation, outcome: Outcome, took: Stopwatch) {
+        self.requests[operation as usize][outcome.index()].increment(1);
+        self.durations[operation as usize].record(took.nanos());
+    }
+
+    /// So many calls about locks were answered so.
+    pub fn lock_calls(&self, call: LockCall, outcome: Outcome, count: u64) {
+        self.lock_calls[call as usize][outcome.index()].increment(count);
+    }
+
+    /// A client connected.
+    pub fn connection_opened(&self) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection ended.
+    pub fn connection_closed(&self) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A connection was refused because there are too many.
+    pub fn connection_refused(&self) {
+        self.connections_refused.increment(1);
+    }
+
+    /// Everything, in the text format of Prometheus.
+    pub fn render(&self, present: &Present<'_>) -> String {
+        let mut out = Exposition::after(self.handle.render());
+        self.render_process(&mut out, present);
+        render_clusters(&mut out, present.clusters);
+        out.family(
+            DURATION,
+            Kind::Histogram,
+            "Time from a request's head to its answer.",
+        );
+        for operation in Operation::ALL {
+            let latency = &self.durations[operation as usize];
+            latency.render(&mut out, DURATION, ("operation", operation.as_str()));
+        }
+        out.into_text()
+    }
+
+    fn render_process(&self, out: &mut Exposition, present: &Present<'_>) {
+        let version = env!("CARGO_PKG_VERSION");
+        out.family(
+            "holdfast_build_info",
+            Kind::Gauge,
+            "Always 1; the label says what runs.",
+        );
+        out.sample("holdfast_build_info", &[("version", version)], 1.0);
+        out.family("holdfast_ready", Kind::Gauge, "1 while /readyz says yes.");
+        out.sample("holdfast_ready", &[], flag(present.ready));
+        out.family("holdfast_phase", Kind::Gauge, "1 for the present phase.");
+        for phase in Phase::ALL {
+            let labels = [("phase", phase.as_str())];
+            out.sample("holdfast_phase", &labels, flag(phase == present.phase));
+        }
+        out.family(CONNECTIONS, Kind::Gauge, "Open client connections.");
+        let connections = self.connections.load(Ordering::Relaxed);
+        out.sample(CONNECTIONS, &[], connections as f64);
+    }
+}
+
+fn describe(recorder: &PrometheusRecorder) {
+    for (family, help) in [
+        (
+            REQUESTS,
+            "Requests answered, by what they asked for and how it went.",
+        ),
+        (
+            LOCK_CALLS,
+            "Calls about one lock, alone or in a batch, by how they went.",
+        ),
+        (
+            CONNECTIONS_REFUSED,
+            "Connections refused because there are too many.",
+        ),
+    ] {
+        recorder.describe_counter(family.into(), None, help.into());
+    }
+}
+
+fn counter(
+    recorder: &PrometheusRecorder,
+    family: &'static str,
+    labels: &[(&'static str, &'static str)],
+) -> Counter {
+    let labels: Vec<Label> = labels
+        .iter()
+        .map(|(name, value)| Label::from_static_parts(name, value))
+        .collect();
+    let metadata = Metadata::new(module_path!(), Level::INFO, None);
+    recorder.register_counter(&Key::from_parts(family, labels), &metadata)
+}
+
+/// One family about the clusters: its name, what it says, and its value for one of them.
+type ClusterFamily = (
+    &'static str,
+    &'static str,
+    fn(&ClusterHealth) -> Option<f64>,
+);
+
+const CLUSTER_FAMILIES: [ClusterFamily; 4] = [
+    (
+        "holdfast_cluster_session_proven",
+        "1 while this gateway's session in the cluster is proven.",
+        |cluster| Some(flag(cluster.proven)),
+    ),
+    (
+        "holdfast_cluster_proof_age_seconds",
+        "How long ago the last proof was obtained.",
+        |cluster| cluster.proof_age.map(seconds),
+    ),
+    (
+        "holdfast_cluster_groups",
+        "Lease groups that this gateway owns in the cluster.",
+        |cluster| Some(cluster.groups as f64),
+    ),
+    (
+        "holdfast_cluster_locks",
+        "Locks that this gateway owns in the cluster.",
+        |cluster| Some(cluster.locks as f64),
+    ),
+];
+
+fn render_clusters(out: &mut Exposition, clusters: &[ClusterHealth]) {
+    for (family, help, value) in CLUSTER_FAMILIES {
+        out.family(family, Kind::Gauge, help);
+        for cluster in clusters {
+            if let Some(value) = value(cluster) {
+                out.sample(family, &[("cluster", &cluster.name)], value);
+            }
+        }
+    }
+}
+
+fn flag(is: bool) -> f64 {
+    if is { 1.0 } else { 0.0 }
+}
+
+fn seconds(time: Millis) -> f64 {
+    time.as_ms() as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn render(metrics: &Metrics, clusters: &[ClusterHealth]) -> String {
+        metrics.render(&Present {
+            clusters,
+            phase: Phase::Serving,
+            ready: true,
+        })
+    }
+
+    fn check(text: &str, line: &str) {
+        assert!(
+            text.lines().any(|found| found == line),
+            "no {line} in:\n{text}"
+        );
+    }
+
+    #[test]
+    fn every_series_is_zero_before_anything_happens() {
+        let text = render(&Metrics::default(), &[]);
+        for operation in Operation::ALL {
+            for outcome in Outcome::all() {
+                let labels = format!(
+                    "operation=\"{}\",outcome=\"{}\"",
+                    operation.as_str(),
+                    outcome.as_str()
+                );
+                check(&text, &format!("{REQUESTS}{{{labels}}} 0"));
+            }
+        }
+        check(&text, &format!("{CONNECTIONS_REFUSED} 0"));
+        check(&text, &format!("{DURATION}_count{{operation=\"renew\"}} 0"));
+    }
+
+    #[test]
+    fn what_is_counted_is_counted_under_its_own_labels() {
+        let metrics = Metrics::default();
+        for outcome in Outcome::all() {
+            metrics.lock_calls(LockCall::Renew, outcome, 7);
+        }
+        metrics.request(Operation::Renew, Outcome::Ended, Stopwatch::start());
+        let text = render(&metrics, &[]);
+        for outcome in Outcome::all() {
+            let labels = format!("operation=\"renew\",outcome=\"{}\"", outcome.as_str());
+            check(&text, &format!("{LOCK_CALLS}{{{labels}}} 7"));
+        }
+        check(
+            &text,
+            &format!("{REQUESTS}{{operation=\"renew\",outcome=\"ended\"}} 1"),
+        );
+        check(&text, &format!("{DURATION}_count{{operation=\"renew\"}} 1"));
+    }
+
+    #[test]
+    fn a_cluster_that_left_the_map_has_no_series() {
+        let metrics = Metrics::default();
+        let cluster = ClusterHealth {
+            name: Arc::from("a\"b"),
+            proven: true,
+            proof_age: Some(Millis::from_ms(1500)),
+            groups: 2,
+            locks: 1001,
+        };
+        let with = render(&metrics, std::slice::from_ref(&cluster));
+        check(
+            &with,
+            r#"holdfast_cluster_session_proven{cluster="a\"b"} 1"#,
+        );
+        check(
+            &with,
+            r#"holdfast_cluster_proof_age_seconds{cluster="a\"b"} 1.5"#,
+        );
+        check(&with, r#"holdfast_cluster_locks{cluster="a\"b"} 1001"#);
+        assert!(!render(&metrics, &[]).contains("cluster=\"a"));
+    }
+}
