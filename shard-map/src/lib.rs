@@ -7,6 +7,7 @@
 //! The map routes; the guards decide: a grant happens only where the shard's [`records::Guard`]
 //! says so, whatever map a gateway has.
 
+mod access;
 mod assign;
 mod cluster;
 mod document;
@@ -18,6 +19,7 @@ mod placement;
 mod ranges;
 pub mod records;
 
+pub use access::{AccessError, etcd_config, parse_credentials, read_credentials};
 pub use assign::shares;
 pub use cluster::{Cluster, Endpoint, FilePath, TlsFiles, Weight};
 pub use document::{Hash, MapDocument};

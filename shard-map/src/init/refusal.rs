@@ -9,15 +9,14 @@ use holdfast_store::StoreError;
 pub enum Refusal {
     /// Home or a cluster does not answer, or refuses to.
     #[error(
-        "{who} cannot be used: {problem}\nNothing was changed. Check its endpoints{hint}, and try again."
+        "{who} cannot be used: {problem}\n\
+         Check its endpoints, that etcd runs there, and --cacert, --cert, --key and --user; then repeat the command."
     )]
     Unreachable {
         /// "home" or "cluster a".
         who: String,
         /// What the store said.
         problem: String,
-        /// What else to check.
-        hint: &'static str,
     },
     /// Two names for one etcd cluster.
     #[error(
@@ -122,7 +121,6 @@ impl Refusal {
         Self::Unreachable {
             who,
             problem: error.to_string(),
-            hint: ", that etcd runs there, and --cacert, --cert, --key and --user",
         }
     }
 

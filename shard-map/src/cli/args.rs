@@ -1,0 +1,209 @@
+//! What can be typed.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use shard_map::{ClusterName, Endpoint, Invalid, Weight, limits};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Initialises a Holdfast deployment and shows its shard map.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Not available yet: plan, apply, status, pause, resume, rollback, verify, history, rebase.\n\
+        Exit codes: 0 done, 2 usage, 3 refused by a check (the text says what to do), 4 failed part-way (repeat to go on)."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Creates the shard map of a deployment and prepares its clusters.
+    ///
+    /// The number of shards is for good: it decides where every lock name lives. Clusters can be added,
+    /// removed and weighed anew at any time later.
+    ///
+    /// Before anything is written, every endpoint is asked which etcd cluster it belongs to, and
+    /// clusters that are in use are refused. The command can be repeated: it goes on where it was
+    /// interrupted, and does nothing when all is done.
+    Init(InitArgs),
+    /// Shows the map: its clusters and the shards that live on each.
+    Show(ShowArgs),
+    /// Shows where lock names live: shard, cluster, and the shard's guard there.
+    Lookup(LookupArgs),
+    #[command(hide = true, disable_help_flag = true)]
+    Plan(Anything),
+    #[command(hide = true, disable_help_flag = true)]
+    Apply(Anything),
+    #[command(hide = true, disable_help_flag = true)]
+    Status(Anything),
+    #[command(hide = true, disable_help_flag = true)]
+    Pause(Anything),
+    #[command(hide = true, disable_help_flag = true)]
+    Resume(Anything),
+    #[command(hide = true, disable_help_flag = true)]
+    Rollback(Anything),
+    #[command(hide = true, disable_help_flag = true)]
+    Verify(Anything),
+    #[command(hide = true, disable_help_flag = true)]
+    History(Anything),
+    #[command(hide = true, disable_help_flag = true)]
+    Rebase(Anything),
+}
+
+impl Command {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Init(_) => "init",
+            Self::Show(_) => "show",
+            Self::Lookup(_) => "lookup",
+            Self::Plan(_) => "plan",
+            Self::Apply(_) => "apply",
+            Self::Status(_) => "status",
+            Self::Pause(_) => "pause",
+            Self::Resume(_) => "resume",
+            Self::Rollback(_) => "rollback",
+            Self::Verify(_) => "verify",
+            Self::History(_) => "history",
+            Self::Rebase(_) => "rebase",
+        }
+    }
+}
+
+/// The arguments of `init`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example, two clusters of which the first is also home:\n  \
+    shard-map init --home http://127.0.0.1:2379 --shards 256 \\\n    \
+    --cluster a=http://127.0.0.1:2379 --cluster b=http://127.0.0.1:2479\n\n\
+    With TLS and a user; gateways will look for the same files:\n  \
+    shard-map init --home https://etcd-1:2379 \\\n    \
+    --cacert /etc/holdfast/ca.pem --user @/etc/holdfast/etcd-user \\\n    \
+    --cluster a=https://etcd-1:2379,https://etcd-2:2379"
+)]
+pub(crate) struct InitArgs {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    /// Number of shards, 1 to 65536. Cannot be changed later.
+    #[arg(long, value_name = "N", default_value_t = limits::SHARDS_DEFAULT)]
+    pub(crate) shards: u32,
+    /// A cluster that carries shards, and where its members listen. Once per cluster; home may be
+    /// one of them.
+    #[arg(long = "cluster", value_name = "NAME=URL[,URL]", required = true)]
+    pub(crate) clusters: Vec<Named<Endpoints>>,
+    /// A cluster's share of the shards relative to the others' (1 if not given).
+    #[arg(long = "weight", value_name = "NAME=N")]
+    pub(crate) weights: Vec<Named<WeightArg>>,
+}
+
+/// The arguments of `show`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    shard-map show --home http://127.0.0.1:2379\n  \
+    HOLDFAST_HOME=http://127.0.0.1:2379 shard-map show -o json")]
+pub(crate) struct ShowArgs {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+}
+
+/// The arguments of `lookup`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  \
+    shard-map lookup --home http://127.0.0.1:2379 process_order:42 process_order:43")]
+pub(crate) struct LookupArgs {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    /// Lock names.
+    #[arg(value_name = "NAME", required = true)]
+    pub(crate) names: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Anything {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    _ignored: Vec<OsString>,
+}
+
+/// How home, and with it every cluster, is reached.
+#[derive(Debug, Args)]
+pub(crate) struct ConnectionArgs {
+    /// The etcd cluster that holds the shard map.
+    #[arg(
+        long,
+        env = "HOLDFAST_HOME",
+        value_name = "URL[,URL]",
+        value_delimiter = ',',
+        required = true
+    )]
+    pub(crate) home: Vec<Endpoint>,
+    /// Certificate authorities that the servers' certificates are checked against, PEM.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cacert: Option<PathBuf>,
+    /// Client certificate, PEM.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+    /// Key of the client certificate, PEM.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
+    /// etcd user: NAME:PASSWORD, or @FILE with one such line.
+    #[arg(
+        long,
+        env = "HOLDFAST_USER",
+        hide_env_values = true,
+        value_name = "NAME:PASSWORD|@FILE"
+    )]
+    pub(crate) user: Option<String>,
+    /// How the result is printed.
+    #[arg(short = 'o', long, value_enum, default_value_t = Output::Text)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Text,
+    Json,
+}
+
+/// `NAME=VALUE` about a cluster.
+#[derive(Debug, Clone)]
+pub(crate) struct Named<T> {
+    pub(crate) name: ClusterName,
+    pub(crate) value: T,
+}
+
+impl<T: FromStr<Err = Invalid>> FromStr for Named<T> {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once('=').ok_or("expected is NAME=...")?;
+        Ok(Self {
+            name: name.parse().map_err(|error: Invalid| error.to_string())?,
+            value: value.parse().map_err(|error: Invalid| error.to_string())?,
+        })
+    }
+}
+
+/// `URL[,URL]`
+#[derive(Debug, Clone)]
+pub(crate) struct Endpoints(pub(crate) Vec<Endpoint>);
+
+impl FromStr for Endpoints {
+    type Err = Invalid;
+    fn from_str(urls: &str) -> Result<Self, Invalid> {
+        let endpoints: Result<_, _> = urls.split(',').map(str::parse).collect();
+        endpoints.map(Self)
+    }
+}
+
+/// A weight.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WeightArg(pub(crate) Weight);
+
+impl FromStr for WeightArg {
+    type Err = Invalid;
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        // What is not a number at all is as wrong as the weight 0, and gets its text.
+        Weight::try_from(text.parse().unwrap_or(0)).map(Self)
+    }
+}
