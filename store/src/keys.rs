@@ -36,7 +36,8 @@ impl fmt::Debug for Key {
 pub struct KeyRange {
     /// The key, or the first key of the range.
     pub start: Key,
-    /// `None`: the range is the one key `start`.
+    /// `None`: the range is the one key `start`. An end at or before the start makes the range
+    /// empty. Not the empty key or `\0`, to which etcd gives meanings of their own.
     pub end: Option<Key>,
 }
 

@@ -10,7 +10,7 @@ pub enum Op {
     Txn(Txn),
     /// Grants a lease with a chosen id. Answered by [`Reply::LeaseGranted`].
     LeaseGrant {
-        /// The id, chosen by the caller.
+        /// The id, chosen by the caller; not 0.
         lease: LeaseId,
         /// Time to live in seconds. etcd's smallest is 2 s at default settings; a smaller one is
         /// answered with what was granted.
@@ -67,10 +67,8 @@ pub enum Reply {
     /// To [`Op::KeepAlive`]: the answers that came. A lease that is not listed got none, which
     /// says nothing about it.
     KeepAlive(Vec<KeepAliveAnswer>),
-    /// To [`Op::Alarms`].
+    /// To [`Op::Alarms`]. etcd 3.4 does not say who answered.
     Alarms {
-        /// Who answered.
-        header: Header,
         /// Each kind once.
         alarms: Vec<Alarm>,
     },

@@ -155,7 +155,7 @@ async fn send(op: &Op, link: &Link, answers: &mut Vec<KeepAliveAnswer>) -> Resul
         Op::Alarms => {
             let mut client = link.client.maintenance_client();
             let sent = client.alarm(AlarmAction::Get, AlarmType::None, None).await;
-            reply::alarms(sent.map_err(failed)?.0)
+            Ok(reply::alarms(&sent.map_err(failed)?.0))
         }
     };
     reply.map_err(|error: Malformed| Failure::Unknown(error.to_string()))

@@ -102,7 +102,7 @@ pub(super) fn lease_keys(reply: PbLeaseTimeToLiveResponse) -> Result<Reply> {
 }
 
 /// To a question for alarms: each kind once, whatever number of members raised it.
-pub(super) fn alarms(reply: PbAlarmResponse) -> Result<Reply> {
+pub(super) fn alarms(reply: &PbAlarmResponse) -> Reply {
     let raised = |kind| reply.alarms.iter().any(|a: &PbAlarmMember| a.alarm == kind);
     let kinds = [
         (etcd_client::AlarmType::Nospace as i32, Alarm::NoSpace),
@@ -113,8 +113,5 @@ pub(super) fn alarms(reply: PbAlarmResponse) -> Result<Reply> {
         .filter(|(kind, _)| raised(*kind))
         .map(|(_, alarm)| *alarm)
         .collect();
-    Ok(Reply::Alarms {
-        header: header(reply.header)?,
-        alarms,
-    })
+    Reply::Alarms { alarms }
 }

@@ -126,10 +126,8 @@ impl<'a> Writes<'a> {
         Ok(())
     }
 
-    /// A range contains its start even if it ends before it.
     fn deletes(&self, key: &Key) -> bool {
         let mut ranges = self.deleted_ranges.iter();
-        self.deleted.contains(key)
-            || ranges.any(|&(start, end)| key == start || (start < key && key < end))
+        self.deleted.contains(key) || ranges.any(|&(start, end)| start <= key && key < end)
     }
 }

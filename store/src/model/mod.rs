@@ -68,7 +68,9 @@ impl Model {
     /// Carries out `op` at `now`, after ending the leases whose time is over by then.
     ///
     /// # Errors
-    /// Only definite ones: nothing has changed, except by the passing of time.
+    /// Nothing has changed then, except by the passing of time. All are definite but the lack of
+    /// space: etcd's own answer to that is ambiguous, because the write that uses the space up is
+    /// applied and answered with the same error.
     pub fn apply(&mut self, now: ModelTime, op: &Op) -> Result<Reply, StoreError> {
         self.advance(now);
         Ok(match op {
@@ -78,7 +80,6 @@ impl Model {
             Op::LeaseKeys { lease } => self.lease_keys(*lease),
             Op::KeepAlive { leases } => Reply::KeepAlive(self.keep_alive(leases)),
             Op::Alarms => Reply::Alarms {
-                header: self.header(),
                 alarms: self
                     .no_space
                     .then_some(Alarm::NoSpace)
@@ -113,9 +114,9 @@ impl Model {
         }
     }
 
-    fn grant(&mut self, lease: LeaseId, ttl_s: u32) -> Result<Reply, DefiniteError> {
+    fn grant(&mut self, lease: LeaseId, ttl_s: u32) -> Result<Reply, StoreError> {
         if self.no_space {
-            return Err(DefiniteError::NoSpace);
+            return Err(space_exceeded());
         }
         let ttl_s = self.leases.grant(self.now, lease, ttl_s)?;
         Ok(Reply::LeaseGranted {
@@ -253,6 +254,11 @@ impl Model {
             "keys on leases, by the leases and by the keys"
         );
     }
+}
+
+/// In etcd's words.
+fn space_exceeded() -> StoreError {
+    StoreError::Ambiguous("etcdserver: mvcc: database space exceeded".to_owned())
 }
 
 #[cfg(test)]

@@ -7,15 +7,15 @@ use super::keyspace::{KeySpace, Record, Write};
 use super::leases::LeaseTable;
 use super::{Model, check};
 use crate::{
-    Compare, Condition, DefiniteError, Get, KeyRange, LeaseId, Put, Relation, Revision, Txn, TxnOp,
-    TxnOpReply, TxnReply,
+    Compare, Condition, DefiniteError, Get, KeyRange, LeaseId, Put, Relation, Revision, StoreError,
+    Txn, TxnOp, TxnOpReply, TxnReply,
 };
 use std::cmp::Ordering;
 
-pub(super) fn apply(model: &mut Model, txn: &Txn) -> Result<TxnReply, DefiniteError> {
+pub(super) fn apply(model: &mut Model, txn: &Txn) -> Result<TxnReply, StoreError> {
     check::limits(txn)?;
     if model.no_space && has_direct_put(txn) {
-        return Err(DefiniteError::NoSpace);
+        return Err(super::space_exceeded());
     }
     let branch = Branch::of(txn, &model.keys);
     branch.check_leases(&model.leases)?;
