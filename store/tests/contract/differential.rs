@@ -9,7 +9,7 @@
 //! alarms without a header; [`Reply::Alarms`] has none.)
 
 use crate::fixture::LIMIT;
-use crate::sequences::{Names, Step, sequences};
+use crate::sequences::{Names, Step, runner, sequences};
 use crate::target::Target;
 use futures::StreamExt;
 use holdfast_rig::EtcdVersion;
@@ -17,7 +17,7 @@ use holdfast_store::{
     DefiniteError, Get, Header, KeyValue, Model, ModelTime, Op, Reply, Revision, StoreError, Txn,
     TxnOpReply, WatchEvent,
 };
-use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
+use proptest::test_runner::{TestCaseError, TestError};
 use std::cell::Cell;
 use tokio::runtime::Runtime;
 
@@ -38,7 +38,7 @@ fn compare_with_the_model(version: EtcdVersion) {
     let runtime = Runtime::new().unwrap();
     let etcd = runtime.block_on(Target::etcd(version));
     let number = Cell::new(0);
-    let (mut runner, seed) = runner();
+    let (mut runner, seed) = runner(SEQUENCES);
     let outcome = runner.run(&sequences(), |steps| {
         // Shrinking a failure goes on with fresh keys, too.
         number.set(number.get() + 1);
@@ -55,23 +55,6 @@ fn compare_with_the_model(version: EtcdVersion) {
         ),
         Err(TestError::Abort(why)) => panic!("{why}"),
     }
-}
-
-/// A runner whose seed is `PROPTEST_RNG_SEED`, or random.
-fn runner() -> (TestRunner, u64) {
-    let from_environment = Config::default();
-    let seed = match from_environment.rng_seed {
-        RngSeed::Fixed(seed) => seed,
-        RngSeed::Random => rand::random(),
-    };
-    let config = Config {
-        cases: SEQUENCES,
-        failure_persistence: None,
-        rng_seed: RngSeed::Fixed(seed),
-        max_shrink_iters: 2_000,
-        ..from_environment
-    };
-    (TestRunner::new(config), seed)
 }
 
 /// Runs one sequence; an error says what differs.

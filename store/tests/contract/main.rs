@@ -15,6 +15,8 @@ mod etcd_only;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod ops;
 #[cfg(test)]
 mod sequences;
@@ -25,16 +27,6 @@ use fixture::Fixture;
 use holdfast_rig::EtcdVersion;
 use std::sync::Arc;
 use target::Target;
-
-mod model {
-    use super::*;
-
-    // The clock stands still unless everything waits, so that a lease of two seconds ends at once.
-    #[tokio::test(start_paused = true)]
-    async fn the_model_keeps_the_contract() {
-        run_all_checks(Target::model()).await;
-    }
-}
 
 mod etcd {
     use super::*;

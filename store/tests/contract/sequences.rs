@@ -6,6 +6,7 @@ use holdfast_store::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
+use proptest::test_runner::{Config, RngSeed, TestRunner};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -26,6 +27,23 @@ pub(crate) struct Names {
     pub(crate) first_lease: i64,
     /// The revision before the sequence.
     pub(crate) base: Revision,
+}
+
+/// A runner for so many sequences, and its seed: `PROPTEST_RNG_SEED`, or random.
+pub(crate) fn runner(sequences: u32) -> (TestRunner, u64) {
+    let from_environment = Config::default();
+    let seed = match from_environment.rng_seed {
+        RngSeed::Fixed(seed) => seed,
+        RngSeed::Random => rand::random(),
+    };
+    let config = Config {
+        cases: sequences,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(seed),
+        max_shrink_iters: 2_000,
+        ..from_environment
+    };
+    (TestRunner::new(config), seed)
 }
 
 pub(crate) fn sequences() -> impl Strategy<Value = Vec<Step>> {
@@ -192,6 +210,11 @@ impl Names {
     /// Every key of the sequence.
     pub(crate) fn everything(&self) -> KeyRange {
         KeyRange::prefix(self.prefix.as_str())
+    }
+
+    /// Each key that a sequence may write.
+    pub(crate) fn keys(&self) -> [Key; KEYS.len()] {
+        KEYS.map(|key| self.key(&key.into()))
     }
 
     /// Every lease of the sequence.
