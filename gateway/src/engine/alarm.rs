@@ -34,6 +34,8 @@ impl Engine {
         }
         match age {
             None => Space::Unknown,
+            // An alarm is looked at again before anybody is refused because of it.
+            Some(age) if self.alarm.no_space && age >= limits::ALARM_INTERVAL => Space::Unknown,
             Some(_) if self.alarm.no_space => Space::UsedUp,
             Some(_) => Space::Left,
         }

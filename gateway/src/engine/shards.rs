@@ -23,6 +23,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
     guard: GuardSeen,
+    read_at: Instant,
     asked: bool,
     /// A group is on its way.
     pub(crate) opening: bool,
@@ -65,19 +66,23 @@ impl Engine {
     pub(crate) fn guard_for(&mut self, job: Job) -> Option<(Job, Guard, Revision)> {
         match self.shard_mut(job.shard).guard.clone() {
             GuardSeen::Read(guard, revision) if admits(&guard) => Some((job, guard, revision)),
-            GuardSeen::Unread => {
+            // A guard that admits nothing is read again before anybody is refused because of it.
+            GuardSeen::Read(..) | GuardSeen::Missing if self.guard_is_fresh(job.shard) => {
+                self.fail(job.ticket, Trouble::Moving);
+                None
+            }
+            GuardSeen::Read(..) | GuardSeen::Missing | GuardSeen::Unread => {
                 let shard = job.shard;
                 self.park(job);
                 self.want_guard(shard);
                 None
             }
-            GuardSeen::Read(..) | GuardSeen::Missing => {
-                // Read again for those who come next; this one is told to retry.
-                self.fail(job.ticket, Trouble::Moving);
-                self.want_guard(job.shard);
-                None
-            }
         }
+    }
+
+    fn guard_is_fresh(&mut self, shard: ShardId) -> bool {
+        let now = self.now;
+        now.since(self.shard_mut(shard).read_at) < limits::LOOK_AGAIN
     }
 
     pub(crate) fn park(&mut self, job: Job) {
@@ -118,7 +123,9 @@ impl Engine {
     /// Takes over a guard that was read, unless a later one is known.
     pub(crate) fn guard_seen(&mut self, shard: ShardId, kv: Option<&KeyValue>) {
         let read = read_guard(kv);
+        let now = self.now;
         let known = self.shard_mut(shard);
+        known.read_at = now;
         let older = matches!(
             (&read, &known.guard),
             (GuardSeen::Read(_, read), GuardSeen::Read(_, known)) if read < known

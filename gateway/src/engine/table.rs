@@ -85,10 +85,6 @@ impl Table {
         (answer, cluster)
     }
 
-    pub(crate) fn get(&self, group: GroupId) -> Option<Arc<Group>> {
-        self.groups.get(&group).map(|entry| Arc::clone(&entry))
-    }
-
     pub(crate) fn insert(&self, group: Arc<Group>) {
         self.groups.insert(group.id, group);
     }

@@ -1,0 +1,13 @@
+//! The lease engine over a model cluster, under virtual time.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test ends where it fails"
+)]
+#![allow(missing_docs, unreachable_pub, reason = "nothing here is for others")]
+
+mod holds;
+mod takeover;
+mod unknown;
+mod world;

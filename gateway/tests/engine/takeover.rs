@@ -1,0 +1,165 @@
+//! Sessions that end, and heirs.
+
+use crate::holds::{is_renewed, refused};
+use crate::world::{SESSION_TTL, World, wish, with_ttl};
+use holdfast_gateway::engine::Input;
+use holdfast_gateway::service::{Ended, RenewOutcome};
+
+#[test]
+fn a_gateway_that_is_killed_and_started_again_takes_its_locks_over() {
+    let mut world = World::ready();
+    let holds: Vec<_> = (0..2_500)
+        .map(|i| world.hold(0, with_ttl(wish("c", &format!("n{i}")), 60_000)))
+        .collect();
+    world.kill(0);
+    world.run(100);
+    world.start(0);
+    world.run_until_proven(0);
+    assert!(
+        world.renew(0, &holds[0]).is_err(),
+        "unknown is not told as lost"
+    );
+    let back = world.run_until(SESSION_TTL + 3_000, |world| {
+        world.run(50);
+        holds
+            .iter()
+            .all(|hold| world.renew(0, hold).is_ok_and(is_renewed))
+    });
+    assert!(back, "all of them are renewed");
+    assert_eq!(world.locks(), 2_500);
+}
+
+#[test]
+fn an_heir_ends_no_lock_before_its_ttl_and_the_sessions_have_passed_since_the_claim() {
+    let mut world = World::new(2);
+    world.run_until_proven(0);
+    world.run_until_proven(1);
+    let hold = world.hold(0, wish("c1", "n"));
+    world.kill(0);
+    let claimed = world.run_until(SESSION_TTL + 4_000, |world| {
+        world
+            .read(holdfast_store::KeyRange::prefix("/holdfast/sessions/"))
+            .len()
+            == 1
+            && world.renew(1, &hold).is_err()
+            && {
+                world.run(20);
+                refused(world.acquire(1, wish("c2", "n")).unwrap()).1 < 39_000
+            }
+    });
+    assert!(claimed);
+    let claim = world.now;
+    world.run(30_000 + SESSION_TTL - 200);
+    assert_eq!(world.locks(), 1);
+    assert!(
+        world.run_until(1_000, |world| world.locks() == 0),
+        "and soon after"
+    );
+    assert!(world.now >= claim + 30_000 + SESSION_TTL - 200);
+    world.hold(1, wish("c2", "n"));
+}
+
+#[test]
+fn a_gateway_that_was_stopped_and_continues_promises_nothing_from_stale_memory() {
+    let mut world = World::new(2);
+    world.run_until_proven(0);
+    world.run_until_proven(1);
+    let hold = world.hold(0, with_ttl(wish("c1", "n"), 60_000));
+    world.pause(0, 3 * SESSION_TTL);
+    world.run(3 * SESSION_TTL - 1);
+    assert!(
+        is_renewed(world.renew(1, &hold).unwrap()),
+        "the heir renews"
+    );
+    world.run(2);
+    match world.renew(0, &hold) {
+        Err(error) => assert_ne!(error.code.as_str(), "internal"),
+        Ok(outcome) => panic!("{outcome:?}"),
+    }
+    world.run_until_proven(0);
+    world.run(4_000);
+    assert!(is_renewed(world.renew(1, &hold).unwrap()));
+    assert_eq!(
+        world.renew(0, &hold).unwrap_err().code.as_str(),
+        "owner_unreachable"
+    );
+}
+
+#[test]
+fn a_session_key_deleted_by_hand_costs_no_live_lock() {
+    let mut world = World::ready();
+    let hold = world.hold(0, wish("c1", "n"));
+    world.write(holdfast_store::Txn {
+        then: vec![holdfast_store::TxnOp::Delete(
+            holdfast_store::KeyRange::prefix("/holdfast/sessions/"),
+        )],
+        ..Default::default()
+    });
+    world.run(10_000);
+    assert!(is_renewed(world.renew(0, &hold).unwrap()));
+    assert_eq!(world.locks(), 1);
+}
+
+#[test]
+fn a_gateway_that_stops_gives_up_its_session_and_leaves_its_locks() {
+    let mut world = World::new(2);
+    world.run_until_proven(0);
+    world.run_until_proven(1);
+    let hold = world.hold(0, wish("c1", "n"));
+    world.give(0, Input::Stop);
+    assert!(world.run_until(1_000, |world| world.has_stopped(0)));
+    assert_eq!(world.renew(0, &hold).unwrap_err().code.as_str(), "draining");
+    let taken = world.run_until(4_000, |world| {
+        world.run(20);
+        world.renew(1, &hold).is_ok_and(is_renewed)
+    });
+    assert!(taken, "claimed long before the session's TTL");
+}
+
+#[test]
+fn all_gateways_down_for_longer_than_the_ttl_keep_what_is_still_renewed() {
+    let mut world = World::ready();
+    let living = world.hold(0, wish("c1", "living"));
+    let dead = world.hold(0, wish("c2", "dead"));
+    world.kill(0);
+    world.run(120_000);
+    world.start(0);
+    world.run_until_proven(0);
+    world.run(5_000);
+    assert!(is_renewed(world.renew(0, &living).unwrap()));
+    world.run(20_000);
+    assert!(is_renewed(world.renew(0, &living).unwrap()));
+    world.run(20_000);
+    assert!(is_renewed(world.renew(0, &living).unwrap()));
+    assert_eq!(
+        world.renew(0, &dead).unwrap(),
+        RenewOutcome::Ended(Ended::Expired)
+    );
+}
+
+#[test]
+fn two_gateways_started_alike_share_nothing() {
+    let mut world = World::new(2);
+    world.run_until_proven(0);
+    world.run_until_proven(1);
+    let one = world.hold(0, wish("c1", "n1"));
+    let two = world.hold(1, wish("c1", "n2"));
+    assert_ne!(one.lock_id.group(), two.lock_id.group());
+    assert_eq!(
+        world
+            .read(holdfast_store::KeyRange::prefix("/holdfast/sessions/"))
+            .len(),
+        2
+    );
+    assert_eq!(
+        world.renew(1, &one).unwrap_err().code.as_str(),
+        "owner_unreachable"
+    );
+    world.run(60_000);
+    assert_eq!(
+        world
+            .read(holdfast_store::KeyRange::prefix("/holdfast/sessions/"))
+            .len(),
+        2
+    );
+}
