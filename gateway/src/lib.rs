@@ -6,6 +6,8 @@
 //! ([`http`]).
 
 pub mod admin;
+pub mod config;
+pub mod engine;
 pub mod http;
 pub mod lifecycle;
 pub mod limits;

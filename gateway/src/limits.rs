@@ -145,3 +145,37 @@ const _: () = {
 };
 /// Requests on their way from the edges to one cluster's engine.
 pub const COMMANDS_QUEUED_MAX: usize = 65_536;
+
+/// A session's TTL at default settings: a crashed gateway's locks are taken over this much later,
+/// and a stall of two thirds of it (a pause, an election in etcd) is survived.
+pub const SESSION_TTL: Millis = Millis::from_secs(9);
+/// Shortest session TTL: etcd itself goes no lower than about two seconds, and a proof must
+/// outlast the three rounds that are made in that time.
+pub const SESSION_TTL_MIN: Millis = Millis::from_secs(3);
+/// Longest session TTL.
+pub const SESSION_TTL_MAX: Millis = Millis::from_secs(60);
+/// A group lease's TTL at default settings: how long a stopped etcd leader may stay stopped.
+pub const GROUP_TTL: Millis = Millis::from_secs(30 * 60);
+/// Longest TTL that a lock, a group or a phase may be given.
+pub const CONFIGURED_MAX: Millis = Millis::from_secs(24 * 60 * 60);
+/// Most connections that may be configured.
+pub const CONNECTIONS_CONFIGURED_MAX: u32 = 1_000_000;
+/// Most worker threads that may be configured.
+pub const WORKER_THREADS_MAX: usize = 1_024;
+/// How long a load balancer may take to notice that readiness fails: a check every three seconds,
+/// three failures, and some.
+pub const DRAIN_TIME: Millis = Millis::from_secs(10);
+/// How long giving the locks to other gateways may take.
+pub const HAND_OVER_TIME: Millis = Millis::from_secs(5);
+/// How long requests that are under way may take to finish: as long as any answer.
+pub const FINISH_TIME: Millis = Millis::from_secs(5);
+
+const _: () = {
+    assert!(SESSION_TTL_MIN.as_ms() <= SESSION_TTL.as_ms());
+    assert!(SESSION_TTL.as_ms() <= SESSION_TTL_MAX.as_ms());
+    assert!(2 * GROUP_TTL.as_ms() >= 3 * TTL_MAX.as_ms());
+    assert!(SESSION_TTL_MAX.as_ms() < GROUP_TTL.as_ms());
+    assert!(ANSWER_MAX.as_ms() <= FINISH_TIME.as_ms());
+    // Orchestrators kill what has not stopped after thirty seconds.
+    assert!(DRAIN_TIME.as_ms() + HAND_OVER_TIME.as_ms() + FINISH_TIME.as_ms() < 30_000);
+};

@@ -1,0 +1,243 @@
+use super::*;
+use std::collections::BTreeSet;
+
+const SMALLEST: &str = r#"
+listen = "127.0.0.1:8080"
+admin_listen = "127.0.0.1:9090"
+peer_listen = "127.0.0.1:7070"
+peer_url = "http://127.0.0.1:7070"
+state_dir = "./state"
+
+[home]
+endpoints = ["http://127.0.0.1:2379"]
+
+[auth]
+mode = "none"
+"#;
+
+fn read(text: &str, env: &[(&str, &str)]) -> Result<Config, Problems> {
+    let env = env
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Config::read(text, env)
+}
+
+/// The smallest form with `more` after it is refused at `place`, for a reason with `text` in it.
+fn check_refused(more: &str, place: &str, text: &str) {
+    let problems = read(&format!("{SMALLEST}{more}"), &[]).unwrap_err();
+    let found = problems
+        .list()
+        .iter()
+        .any(|problem| problem.place == place && problem.text.contains(text));
+    assert!(found, "{more:?}: {problems}");
+}
+
+fn key_paths(table: &toml::Table, prefix: &str) -> BTreeSet<String> {
+    let mut paths = BTreeSet::new();
+    for (name, value) in table {
+        match value {
+            toml::Value::Table(inner) => {
+                paths.extend(key_paths(inner, &format!("{prefix}{name}.")));
+            }
+            _ => {
+                paths.insert(format!("{prefix}{name}"));
+            }
+        }
+    }
+    paths
+}
+
+#[test]
+fn the_smallest_form_is_complete_and_printed_in_full_it_means_the_same() {
+    let config = read(SMALLEST, &[]).unwrap();
+    assert_eq!(config.session_ttl, Millis::from_secs(9));
+    assert_eq!(config.group_ttl, Millis::from_secs(1800));
+    assert_eq!(read(&config.to_toml(), &[]).unwrap(), config);
+}
+
+#[test]
+fn every_key_is_printed_and_every_printed_key_is_known() {
+    let full = format!(
+        "{}\n[peer]\nsecret_file = \"s\"\n",
+        SMALLEST.replace(
+            "endpoints = [\"http://127.0.0.1:2379\"]",
+            "endpoints = [\"https://h:1\"]\ncacert = \"c\"\ncert = \"c\"\nkey = \"k\"\n\
+             user = \"u\"\npassword_file = \"p\"",
+        )
+    );
+    let printed = read(&full, &[]).unwrap().to_toml();
+    let printed = key_paths(&printed.parse().unwrap(), "");
+    let known: BTreeSet<String> = KEYS.iter().map(|key| key.path.to_owned()).collect();
+    assert_eq!(printed, known);
+}
+
+#[test]
+fn every_key_can_be_given_as_a_variable_and_the_variable_wins() {
+    let config = read(
+        SMALLEST,
+        &[
+            ("PATH", "/bin"),
+            ("HOLDFAST_LISTEN", "127.0.0.1:1"),
+            ("HOLDFAST_HOME_ENDPOINTS", "http://a:1, http://b:2"),
+            ("HOLDFAST_LIMITS_TTL_MS_MAX", "900000"),
+            ("HOLDFAST_AUTH_INSECURE", "true"),
+        ],
+    )
+    .unwrap();
+    assert_eq!(config.listen.port(), 1);
+    assert_eq!(config.home.endpoints, ["http://a:1", "http://b:2"]);
+    assert_eq!(config.edge.bounds.ttl_max, Millis::from_secs(900));
+    assert_eq!(config.auth, Auth::None { insecure: true });
+}
+
+#[test]
+fn the_environment_alone_is_enough_and_shard_maps_home_is_taken_when_nothing_else_is_said() {
+    let env = [
+        ("HOLDFAST_AUTH_MODE", "none"),
+        ("HOLDFAST_HOME", "http://h:1"),
+    ];
+    assert_eq!(read("", &env).unwrap().home.endpoints, ["http://h:1"]);
+    let config = read(SMALLEST, &env).unwrap();
+    assert_eq!(config.home.endpoints, ["http://127.0.0.1:2379"]);
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let text = r#"
+        listn = "127.0.0.1:8080"
+        admin_listen = 9090
+        worker_threads = 0
+        [home]
+        endpoints = ["ftp://h"]
+        cert = "c"
+        [auth]
+        mode = "password"
+        [limits]
+        ttl_ms = 5
+        ttl_ms_min = 10
+    "#;
+    let env = [
+        ("HOLDFAST_LISTENER", "x"),
+        ("HOLDFAST_WORKER_THREADS", "-1"),
+    ];
+    let problems = read(text, &env).unwrap_err();
+    let places: BTreeSet<&str> = problems
+        .list()
+        .iter()
+        .map(|problem| problem.place.as_str())
+        .collect();
+    let expected = [
+        "listn",
+        "admin_listen",
+        "worker_threads",
+        "home.endpoints",
+        "home.key",
+        "auth.mode",
+        "limits.ttl_ms",
+        "limits.ttl_ms_min",
+        "HOLDFAST_LISTENER",
+        "HOLDFAST_WORKER_THREADS",
+    ];
+    assert_eq!(places, BTreeSet::from(expected));
+    let text = problems.to_string();
+    assert!(
+        text.contains("listn: unknown key; did you mean `listen`?"),
+        "{text}"
+    );
+    assert!(text.contains("did you mean HOLDFAST_LISTEN?"), "{text}");
+}
+
+#[test]
+fn a_file_that_is_not_toml_is_refused_with_the_place() {
+    let problems = read("listen = ", &[]).unwrap_err();
+    assert!(problems.to_string().contains("line 1"), "{problems}");
+}
+
+#[test]
+fn relations_between_keys_are_checked() {
+    for (more, place, text) in [
+        (
+            "[limits]\nttl_ms_max = 1500000",
+            "etcd.group_ttl_ms",
+            "2250000",
+        ),
+        (
+            "[limits]\nttl_ms_min = 5000\nttl_ms_max = 4000",
+            "limits.ttl_ms_max",
+            "5000",
+        ),
+        (
+            "[limits]\nwait_ms_max = 80000",
+            "http.idle_timeout_ms",
+            "95000",
+        ),
+        (
+            "[http]\nidle_timeout_ms = 40000",
+            "http.idle_timeout_ms",
+            "45000",
+        ),
+        (
+            "[http]\nheader_timeout_ms = 90000",
+            "http.idle_timeout_ms",
+            "longer",
+        ),
+        (
+            "[etcd]\nsession_ttl_ms = 2000",
+            "etcd.session_ttl_ms",
+            "3000",
+        ),
+        (
+            "[etcd]\nsession_ttl_ms = 9500",
+            "etcd.session_ttl_ms",
+            "multiple",
+        ),
+        (
+            "[etcd]\ngroup_ttl_ms = 899000",
+            "etcd.group_ttl_ms",
+            "900000",
+        ),
+        ("[log]\nformat = \"xml\"", "log.format", "json"),
+        ("[log]\nfilter = \"a=b=c\"", "log.filter", ""),
+    ] {
+        check_refused(more, place, text);
+    }
+}
+
+#[test]
+fn whoever_is_reached_by_others_must_say_so() {
+    let open = SMALLEST.replace("127.0.0.1:8080", "0.0.0.0:8080");
+    let places = |text: &str| -> Vec<String> {
+        match read(text, &[]) {
+            Ok(_) => Vec::new(),
+            Err(problems) => problems.list().iter().map(|p| p.place.clone()).collect(),
+        }
+    };
+    assert_eq!(places(&open), ["peer.secret_file", "auth.mode"]);
+    let insecure = format!("{open}insecure = true\n");
+    assert_eq!(places(&insecure), ["peer.secret_file"]);
+    assert_eq!(
+        places(&format!("{insecure}[peer]\nsecret_file = \"s\"\n")),
+        [""; 0]
+    );
+    let everywhere = SMALLEST
+        .replace("peer_listen = \"127.0.0.1", "peer_listen = \"0.0.0.0")
+        .replace("peer_url = \"http://127.0.0.1:7070\"\n", "");
+    assert_eq!(places(&everywhere), ["peer.secret_file", "peer_url"]);
+    let same = SMALLEST.replace("127.0.0.1:9090", "127.0.0.1:8080");
+    assert_eq!(places(&same), ["admin_listen"]);
+}
+
+#[test]
+fn a_file_that_is_named_must_be_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("gateway.toml");
+    let missing = dir.path().join("missing");
+    let peer = format!("{SMALLEST}[peer]\nsecret_file = {:?}\n", missing);
+    std::fs::write(&file, peer).unwrap();
+    let problems = Config::load(Some(&file), std::iter::empty()).unwrap_err();
+    assert_eq!(problems.list()[0].place, "peer.secret_file");
+    std::fs::write(&missing, "secret").unwrap();
+    Config::load(Some(&file), std::iter::empty()).unwrap();
+    let problems = Config::load(Some(&dir.path().join("no.toml")), std::iter::empty());
+    assert!(problems.unwrap_err().to_string().contains("no.toml"));
+}
