@@ -13,6 +13,7 @@ pub mod lifecycle;
 pub mod limits;
 pub mod lock_id;
 pub mod logs;
+pub mod map;
 pub mod metrics;
 pub mod names;
 pub mod service;
