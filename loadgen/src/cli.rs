@@ -1,0 +1,132 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+use holdfast_client::Target;
+use humantime::Duration;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Puts load on a Holdfast gateway and checks what it answers.
+#[derive(Debug, Parser)]
+#[command(name = "loadgen", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Acquire locks, renew them on schedule, release them, and check every answer.
+    ///
+    /// Exit codes: 0 clean, 1 lost locks or findings, 2 usage, 4 could not run.
+    Run(Box<RunArgs>),
+}
+
+/// What `loadgen run` is told; also the `config` part of the report.
+#[derive(Debug, Clone, Args, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunArgs {
+    /// Gateways or load balancers; connections are spread evenly over them.
+    #[arg(long, value_name = "URL", value_delimiter = ',', required = true)]
+    #[serde(serialize_with = "texts")]
+    pub(crate) target: Vec<Target>,
+
+    /// Locks to hold.
+    #[arg(long, value_name = "N")]
+    pub(crate) locks: u32,
+
+    /// The time to live that is asked for.
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    #[serde(serialize_with = "text")]
+    pub(crate) ttl: Duration,
+
+    /// The interval of each lock's renewals.
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    #[serde(serialize_with = "text")]
+    pub(crate) renew_every: Duration,
+
+    /// How long to hold, once all locks are held.
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    #[serde(serialize_with = "text")]
+    pub(crate) duration: Duration,
+
+    /// First acquires per second [default: as fast as the connections allow].
+    #[arg(long, value_name = "R")]
+    pub(crate) rate: Option<f64>,
+
+    /// Renewals per request; 1 sends single renewals.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) batch: usize,
+
+    /// Acquires or releases per request; 1 sends single ones.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) acquire_batch: usize,
+
+    /// Kept connections, with one request at a time on each.
+    #[arg(long, value_name = "C", default_value_t = 64)]
+    pub(crate) connections: usize,
+
+    /// Threads; locks and connections are shared out among them.
+    #[arg(long, value_name = "T", default_value_t = 1)]
+    pub(crate) threads: usize,
+
+    /// How lock names and client ids begin.
+    #[arg(long, value_name = "P", default_value = "loadgen")]
+    pub(crate) name_prefix: String,
+
+    /// Part of the names; decides every random choice [default: random].
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u32>,
+
+    /// Give up a request after this and repeat it [default: a third of what a late renewal has
+    /// left, at most 5s].
+    #[arg(long, value_name = "TIME")]
+    #[serde(serialize_with = "maybe_text")]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Do not release the locks at the end.
+    #[arg(long)]
+    pub(crate) keep: bool,
+
+    /// Workers that keep trying to acquire held names, which must be refused.
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    pub(crate) contend: usize,
+
+    /// Releases followed by a new acquire of the same name, per second.
+    #[arg(long, value_name = "R", default_value_t = 0.0)]
+    pub(crate) churn: f64,
+
+    /// Part of the holders, 0 to 1, that stop after half the duration without a release;
+    /// contenders then look when their locks become free.
+    #[arg(long, value_name = "F", default_value_t = 0.0)]
+    pub(crate) stop_renewing: f64,
+
+    /// A file with the bearer token to send.
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    pub(crate) bearer_file: Option<PathBuf>,
+
+    /// Where the JSON report goes.
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    pub(crate) out: Option<PathBuf>,
+}
+
+fn text<S: serde::Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+#[expect(clippy::ref_option, reason = "the signature is serde's")]
+fn maybe_text<S: serde::Serializer>(
+    value: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
+}
+
+fn texts<S: serde::Serializer>(values: &[Target], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(ToString::to_string))
+}

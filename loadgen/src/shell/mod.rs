@@ -1,0 +1,9 @@
+//! Threads, sockets, signals, the terminal.
+
+mod control;
+mod link;
+mod progress;
+mod run;
+mod worker;
+
+pub(crate) use run::run;
