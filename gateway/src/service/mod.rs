@@ -1,12 +1,16 @@
 //! The lock service, as the edges see it.
 
-mod cluster;
-mod locks;
 mod types;
+mod locks;
+mod cluster;
+mod follow;
+mod stores;
 
 pub use types::{
     Acquire, AcquireOutcome, ClusterHealth, Ended, Grant, Locks, Refusal, Release, ReleaseOutcome,
     Renew, RenewOutcome, Renewed, ServiceError, ShardStatus,
 };
 
+pub use follow::follow_map;
 pub use locks::{Entropy, LockService, ServiceSettings, StoreOf};
+pub use stores::{Embedded, etcd_store};
