@@ -67,8 +67,8 @@ pub(super) fn conclude(
     attempts: &mut Attempts,
 ) -> Option<StoreError> {
     match failure {
-        Failure::Closed => {
-            pool.closed(connection, attempts);
+        Failure::Closed(text) => {
+            pool.closed(connection, text, attempts);
             None
         }
         Failure::Elsewhere(text) => {

@@ -1,10 +1,13 @@
 //! A burst of lease keepalives on a stream of its own.
 //!
 //! etcd's client offers a stream per lease, and swallows the first answer and every TTL of 0, so
-//! this speaks to the stream itself. etcd answers a stream one lease after the other, and lets a
-//! lease that has expired but is not revoked yet wait for its revocation, half a second to a
-//! second; the rest of the burst waits behind it. All expired leases of a burst are revoked
-//! together, so the wait does not add up.
+//! this speaks to the stream itself.
+//!
+//! etcd answers a stream one lease after the other. A lease that has expired but is not revoked
+//! yet holds up those behind it until it is, at most half a second (measured on 3.5.16: a median
+//! of 0.26 s, a maximum of 0.52 s, for three such leases at the head of a burst); all that have
+//! expired are revoked together, so it does not add up. Only a leader that cannot commit holds a
+//! burst up for longer, and then it has nothing to say to the others either.
 
 use super::failure::{self, Failure};
 use super::link::Wire;

@@ -17,6 +17,7 @@ mod link;
 mod pool;
 mod reply;
 mod request;
+mod target;
 mod watch;
 
 pub use config::{ConfigError, Credentials, EtcdConfig, EtcdTls, TlsIdentity};

@@ -4,7 +4,8 @@ use super::auth::{Auth, AuthFailure};
 use super::config::{ConfigError, EtcdConfig};
 use super::endpoints::{Choice, EndpointIndex, Endpoints, Tried};
 use super::flight::{Flight, Generation};
-use super::link::{ConnectFailure, Link, Target};
+use super::link::{self, ConnectFailure, Link};
+use super::target::Target;
 use crate::DefiniteError;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -124,7 +125,7 @@ impl Pool {
     ) -> Result<Connection, AuthFailure> {
         let member = &self.members[endpoint.0];
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let open = || member.target.clone().connect(self.auth.cell());
+        let open = || link::connect(member.target.clone(), self.auth.cell());
         let connecting = member.lane(lane, turn).get(open).await;
         let (link, generation) =
             connecting.map_err(|ConnectFailure(text)| AuthFailure::NotReached(text))?;
@@ -159,15 +160,11 @@ impl Pool {
 
     /// The connection turned out to be closed. Each of an endpoint's connections may be, after a
     /// restart; if a fresh one is closed too, the endpoint is of no use.
-    pub(super) fn closed(&self, connection: &Connection, attempts: &mut Attempts) {
+    pub(super) fn closed(&self, connection: &Connection, text: String, attempts: &mut Attempts) {
         self.discard(connection);
         attempts.closed += 1;
         if attempts.closed > self.members[connection.endpoint.0].calls.len() {
-            self.elsewhere(
-                connection,
-                "closes connections at once".to_owned(),
-                attempts,
-            );
+            self.elsewhere(connection, text, attempts);
         }
     }
 
@@ -186,7 +183,7 @@ impl Pool {
 
     /// The endpoint's URL.
     pub(super) fn url(&self, connection: &Connection) -> &str {
-        self.members[connection.endpoint.0].target.url()
+        &self.members[connection.endpoint.0].target.url
     }
 
     fn unreachable(&self, endpoint: EndpointIndex, text: String, attempts: &mut Attempts) {

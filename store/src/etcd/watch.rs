@@ -94,20 +94,19 @@ async fn create(
     }
 }
 
-/// A watch is refused with a text only. 3.4 says "permission denied" for a stale token too, so
-/// either way another token is worth a try.
+/// A watch is refused in words: the gRPC status that a call would have got, as text.
 fn refused(reason: &str) -> Failure {
-    let is_about_token = [
-        "permission denied",
-        "invalid auth token",
-        "revision of auth store is old",
-        "user name is empty",
-    ];
-    if is_about_token.iter().any(|text| reason.contains(text)) {
-        Failure::Token(reason.to_owned())
+    let is_about = |text: &str| reason.contains(text);
+    let is_about_token = is_about("invalid auth token")
+        || is_about("revision of auth store is old")
+        || is_about("user name is empty");
+    let reason = reason.to_owned();
+    if is_about_token {
+        Failure::Token(reason)
+    } else if is_about("permission denied") {
+        Failure::Answered(DefiniteError::Denied(reason).into())
     } else {
-        let error = DefiniteError::Invalid(reason.to_owned());
-        Failure::Answered(StoreError::Definite(error))
+        Failure::Answered(DefiniteError::Invalid(reason).into())
     }
 }
 
