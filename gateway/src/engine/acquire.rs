@@ -273,7 +273,7 @@ impl Engine {
                     FastRenewal::Renewed(told) => self.granted(job.ticket, id, token, told, true),
                     FastRenewal::Unproven => self.fail(job.ticket, Trouble::Unproven),
                     FastRenewal::AskEngine => {
-                        self.want_rewrite(RewriteFor::Acquire(job), at, renew)
+                        self.want_rewrite(RewriteFor::Acquire(job), at, renew);
                     }
                 }
             }

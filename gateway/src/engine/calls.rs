@@ -31,7 +31,7 @@ pub(crate) enum Purpose {
     Batch(Batch),
     Resolve(Batch),
     Cold(Vec<ColdJob>),
-    Rewrite(RewriteJob),
+    Rewrite(Box<RewriteJob>),
     Orphans(Vec<Orphan>),
     Survey(GroupId),
     /// Revokes that no one waits for.
@@ -91,7 +91,7 @@ impl Engine {
             Purpose::Batch(batch) => self.on_batch(batch, result),
             Purpose::Resolve(batch) => self.on_resolved(batch, result),
             Purpose::Cold(jobs) => self.on_cold(jobs, result),
-            Purpose::Rewrite(job) => self.on_rewrite_read(job, result),
+            Purpose::Rewrite(job) => self.on_rewrite_read(*job, result),
             Purpose::Orphans(orphans) => self.on_orphans(orphans, result),
             Purpose::Survey(group) => self.on_survey(group, result),
             Purpose::Revoke => {}

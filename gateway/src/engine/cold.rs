@@ -137,7 +137,7 @@ impl Engine {
         if job.attempts > 3 {
             self.fail(job.ask.ticket(), trouble);
         } else {
-            self.do_later(limits::RETRY_BACKOFF, Task::Cold(job));
+            self.do_later(limits::RETRY_BACKOFF, Task::Cold(Box::new(job)));
         }
     }
 

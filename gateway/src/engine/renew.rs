@@ -171,7 +171,7 @@ impl Engine {
         self.call(
             Op::Txn(Txn::read([get])),
             limits::CALL_TIMEOUT,
-            Purpose::Rewrite(job),
+            Purpose::Rewrite(Box::new(job)),
         );
     }
 
