@@ -6,6 +6,7 @@
 //! ([`http`]).
 
 pub mod admin;
+pub mod app;
 pub mod config;
 pub mod engine;
 pub mod http;

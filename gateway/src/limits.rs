@@ -143,6 +143,8 @@ const _: () = {
     assert!(CALL_TIMEOUT.as_ms() < REQUEST_TIMEOUT.as_ms());
     assert!(TTL_MIN.as_ms() > 2 * PROOF_MARGIN.as_ms());
 };
+/// Shards of `gateway dev`.
+pub const DEV_SHARDS: u32 = 256;
 /// Requests on their way from the edges to one cluster's engine.
 pub const COMMANDS_QUEUED_MAX: usize = 65_536;
 

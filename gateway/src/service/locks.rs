@@ -31,7 +31,7 @@ pub struct ServiceSettings {
 pub type StoreOf = dyn Fn(&shard_map::Cluster) -> anyhow::Result<Arc<dyn Store>> + Send + Sync;
 
 /// Gives 32 unpredictable bytes.
-pub type Entropy = dyn Fn() -> [u8; 32] + Send + Sync;
+pub type Entropy = dyn Fn() -> anyhow::Result<[u8; 32]> + Send + Sync;
 
 /// See the module.
 pub struct LockService<C> {
@@ -44,8 +44,10 @@ pub struct LockService<C> {
 }
 
 /// Which cluster a shard's requests go to.
+#[derive(Default)]
 struct Routes {
-    shards: ShardCount,
+    /// `None`: there is no map yet.
+    shards: Option<ShardCount>,
     by_shard: Vec<u16>,
     clusters: Vec<Arc<Cluster>>,
 }
@@ -60,42 +62,29 @@ struct Cluster {
 }
 
 impl<C: Clock> LockService<C> {
-    /// Starts the engines of the map's clusters.
-    ///
-    /// # Errors
-    /// When the store of a cluster cannot be made (its TLS files cannot be read, say). A cluster
-    /// that cannot be reached is no error.
-    pub fn start(
+    /// A service without a map: every request is answered that nothing is known yet.
+    pub fn new(
         settings: ServiceSettings,
         clock: Arc<C>,
         store_of: Box<StoreOf>,
         entropy: Box<Entropy>,
-        map: &ShardMap,
-    ) -> anyhow::Result<Self> {
-        let routes = Routes {
-            shards: map.shards(),
-            by_shard: Vec::new(),
-            clusters: Vec::new(),
-        };
-        let table = Arc::new(Table::default());
-        let routes = ArcSwap::from_pointee(routes);
-        let service = Self {
+    ) -> Self {
+        Self {
             settings,
             clock,
             store_of,
             entropy,
-            table,
-            routes,
-        };
-        service.apply_map(map)?;
-        Ok(service)
+            table: Arc::default(),
+            routes: ArcSwap::from_pointee(Routes::default()),
+        }
     }
 
     /// Routes by this map from now on. Engines of clusters that it adds are started; those of
-    /// clusters that it keeps go on.
+    /// clusters that it keeps go on. Wants a Tokio runtime.
     ///
     /// # Errors
-    /// As [`LockService::start`]; the present map stays.
+    /// When the store of a cluster cannot be made (its TLS files cannot be read, say); the present
+    /// map stays. A cluster that cannot be reached is no error.
     pub fn apply_map(&self, map: &ShardMap) -> anyhow::Result<()> {
         let present = self.routes.load();
         let mut clusters = present.clusters.clone();
@@ -119,7 +108,7 @@ impl<C: Clock> LockService<C> {
             })
             .collect();
         self.routes.store(Arc::new(Routes {
-            shards: map.shards(),
+            shards: Some(map.shards()),
             by_shard,
             clusters,
         }));
@@ -144,7 +133,7 @@ impl<C: Clock> LockService<C> {
         };
         let engine = Engine::new(
             settings,
-            (self.entropy)(),
+            (self.entropy)()?,
             self.clock.now(),
             Arc::clone(&self.table),
             Arc::clone(&proof),
@@ -222,14 +211,17 @@ impl<C: Clock> LockService<C> {
 
     fn route(&self, name: &str) -> Result<(ShardId, Arc<Cluster>), ServiceError> {
         let routes = self.routes.load();
-        let shard = shard_map::shard_of(name, routes.shards);
+        let Some(shards) = routes.shards else {
+            return Err(Trouble::HomeUnseen.to_error(&Arc::from("home")));
+        };
+        let shard = shard_map::shard_of(name, shards);
         let at = usize::try_from(shard.0)
             .ok()
             .and_then(|at| routes.by_shard.get(at));
         let cluster = at.and_then(|at| routes.clusters.get(usize::from(*at)));
         match cluster {
             Some(cluster) => Ok((shard, Arc::clone(cluster))),
-            None => Err(Trouble::Moving.to_error(&Arc::from(""))),
+            None => Err(Trouble::Moving.to_error(&Arc::from("none"))),
         }
     }
 }

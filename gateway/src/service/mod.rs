@@ -1,10 +1,10 @@
 //! The lock service, as the edges see it.
 
-mod types;
-mod locks;
 mod cluster;
 mod follow;
+mod locks;
 mod stores;
+mod types;
 
 pub use types::{
     Acquire, AcquireOutcome, ClusterHealth, Ended, Grant, Locks, Refusal, Release, ReleaseOutcome,

@@ -47,11 +47,15 @@ impl Embedded {
         }
         let (_, home) = named.first().context("at least one cluster is needed")?;
         let home = Arc::clone(home);
-        let borrowed: Vec<(Cluster, &dyn Store)> =
-            named.iter().map(|(cluster, store)| (cluster.clone(), &**store)).collect();
+        let borrowed: Vec<(Cluster, &dyn Store)> = named
+            .iter()
+            .map(|(cluster, store)| (cluster.clone(), &**store))
+            .collect();
         let map = initialise(&*home, &borrowed, shards, deployment).await?.map;
-        let stores =
-            named.into_iter().map(|(cluster, store)| (cluster.name, store)).collect();
+        let stores = named
+            .into_iter()
+            .map(|(cluster, store)| (cluster.name, store))
+            .collect();
         Ok(Self { map, home, stores })
     }
 
@@ -61,7 +65,9 @@ impl Embedded {
     /// When the map has a cluster that was not made here.
     pub fn store(&self, cluster: &Cluster) -> anyhow::Result<Arc<dyn Store>> {
         let store = self.stores.get(&cluster.name);
-        store.cloned().with_context(|| format!("cluster {} is not embedded here", cluster.name))
+        store
+            .cloned()
+            .with_context(|| format!("cluster {} is not embedded here", cluster.name))
     }
 }
 

@@ -1,0 +1,263 @@
+//! The composition root: puts the parts together and runs them until the process is told to stop.
+
+use crate::admin::{self, Admin};
+use crate::config::{Config, Home};
+use crate::http::{self, Edge, EdgeSettings};
+use crate::lifecycle::{Lifecycle, StopPlan};
+use crate::limits;
+use crate::map::{MapDriver, MapSource, MapTiming, StateDir};
+use crate::metrics::Metrics;
+use crate::service::{
+    Embedded, LockService, Locks, ServiceSettings, StoreOf, etcd_store, follow_map,
+};
+use crate::time::{BootClock, Millis};
+use anyhow::Context;
+use holdfast_store::etcd::{Credentials, EtcdConfig, EtcdTls, TlsIdentity};
+use holdfast_store::{EtcdStore, Store};
+use rand::TryRng;
+use rand::rngs::SysRng;
+use shard_map::{DeploymentId, ShardCount};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What `gateway dev` may be told.
+#[derive(Debug, Clone)]
+pub struct DevOptions {
+    /// The public listener.
+    pub listen: SocketAddr,
+    /// The admin listener.
+    pub admin_listen: SocketAddr,
+    /// How many clusters to embed.
+    pub clusters: u8,
+}
+
+/// Where a running gateway is reached.
+#[derive(Debug, Clone, Copy)]
+pub struct Addresses {
+    /// The lock API.
+    pub public: SocketAddr,
+    /// Metrics and health.
+    pub admin: SocketAddr,
+}
+
+/// What differs between the ways of running a gateway.
+struct Parts {
+    listen: SocketAddr,
+    admin_listen: SocketAddr,
+    edge: EdgeSettings,
+    stop: StopPlan,
+    service: ServiceSettings,
+    store_of: Box<StoreOf>,
+    source: MapSource,
+    driver: MapDriver,
+}
+
+/// Runs one process with embedded clusters until it is told to stop. `ready` is called once it
+/// serves.
+///
+/// # Errors
+/// When an address cannot be listened on.
+pub async fn run_dev(options: DevOptions, ready: impl FnOnce(Addresses)) -> anyhow::Result<()> {
+    let clock = Arc::new(BootClock);
+    let deployment = DeploymentId::from_random_bits(random_bits()?);
+    let shards = ShardCount::try_from(limits::DEV_SHARDS)?;
+    let embedded = Embedded::start(options.clusters, shards, deployment, &clock).await?;
+    let (source, driver) = MapSource::open(Arc::clone(&embedded.home), None, MapTiming::default());
+    let parts = Parts {
+        listen: options.listen,
+        admin_listen: options.admin_listen,
+        edge: EdgeSettings::default(),
+        stop: StopPlan {
+            drain: Millis::ZERO,
+            hand_over: limits::CALL_TIMEOUT,
+            finish: limits::REQUEST_TIMEOUT,
+        },
+        service: ServiceSettings {
+            instance: new_instance()?,
+            peer_url: format!("http://{}", options.listen),
+            session_ttl: limits::SESSION_TTL,
+            group_ttl: limits::GROUP_TTL,
+        },
+        store_of: Box::new(move |cluster| embedded.store(cluster)),
+        source,
+        driver,
+    };
+    run(parts, clock, ready).await
+}
+
+/// Runs a gateway over etcd until it is told to stop. `ready` is called once it serves.
+///
+/// # Errors
+/// When an address cannot be listened on, the state directory is another gateway's, or a file
+/// that the configuration names cannot be read. An etcd that cannot be reached is no error.
+pub async fn run_serve(config: Config, ready: impl FnOnce(Addresses)) -> anyhow::Result<()> {
+    let home = home_store(&config.home)?;
+    let state_dir = StateDir::open(&config.state_dir)?;
+    let (source, driver) = MapSource::open(home, Some(state_dir), MapTiming::default());
+    let peer_url = config
+        .peer_url
+        .unwrap_or_else(|| format!("http://{}", config.peer_listen));
+    let parts = Parts {
+        listen: config.listen,
+        admin_listen: config.admin_listen,
+        edge: config.edge,
+        stop: config.stop,
+        service: ServiceSettings {
+            instance: new_instance()?,
+            peer_url,
+            session_ttl: config.session_ttl,
+            group_ttl: config.group_ttl,
+        },
+        store_of: Box::new(etcd_store),
+        source,
+        driver,
+    };
+    run(parts, Arc::new(BootClock), ready).await
+}
+
+async fn run(
+    parts: Parts,
+    clock: Arc<BootClock>,
+    ready: impl FnOnce(Addresses),
+) -> anyhow::Result<()> {
+    let listener = http::bind(parts.listen)
+        .with_context(|| format!("cannot listen on {} (listen)", parts.listen))?;
+    let admin_listener = std::net::TcpListener::bind(parts.admin_listen)
+        .with_context(|| format!("cannot listen on {} (admin_listen)", parts.admin_listen))?;
+    let addresses = Addresses {
+        public: listener.local_addr()?,
+        admin: admin_listener.local_addr()?,
+    };
+
+    let service = LockService::new(
+        parts.service,
+        clock,
+        parts.store_of,
+        Box::new(unpredictable_seed),
+    );
+    let service = Arc::new(service);
+    tokio::spawn(parts.driver.run());
+    tokio::spawn(follow_map(Arc::clone(&service), parts.source));
+
+    let (metrics, lifecycle) = (Arc::new(Metrics::default()), Lifecycle::default());
+    let admin_page = Admin {
+        locks: Arc::clone(&service),
+        metrics: Arc::clone(&metrics),
+        lifecycle: lifecycle.clone(),
+    };
+    let admin_thread = admin::start(admin_listener, admin_page)?;
+    let edge = Edge::new(
+        Arc::clone(&service),
+        BootClock,
+        parts.edge,
+        metrics,
+        lifecycle.clone(),
+    );
+    let mut served = tokio::spawn(http::serve(listener, Arc::new(edge)));
+    tracing::info!(public = %addresses.public, admin = %addresses.admin, "listening");
+
+    tokio::select! {
+        () = all_proven(&service) => ready(addresses),
+        () = told_to_stop() => return stop(lifecycle, parts.stop, &service, &mut served).await,
+    }
+    told_to_stop().await;
+    let stopped = stop(lifecycle, parts.stop, &service, &mut served).await;
+    if admin_thread.join().is_err() {
+        tracing::error!("the admin thread panicked");
+    }
+    stopped
+}
+
+async fn stop(
+    lifecycle: Lifecycle,
+    plan: StopPlan,
+    service: &LockService<BootClock>,
+    served: &mut tokio::task::JoinHandle<()>,
+) -> anyhow::Result<()> {
+    let idle = async {
+        // An error here is a panic of the accept loop, which the runtime has reported.
+        let _ = served.await;
+    };
+    lifecycle.stop(plan, service.stop(), idle).await;
+    Ok(())
+}
+
+/// Waits until there is a map and the session in every cluster of it is proven.
+async fn all_proven(service: &LockService<BootClock>) {
+    loop {
+        let clusters = service.clusters();
+        if !clusters.is_empty() && clusters.iter().all(|cluster| cluster.proven) {
+            return;
+        }
+        tokio::time::sleep(limits::LOOK_AGAIN.to_std()).await;
+    }
+}
+
+/// Waits for SIGTERM or SIGINT.
+async fn told_to_stop() {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
+        // Without handlers the signals end the process by themselves.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+fn home_store(home: &Home) -> anyhow::Result<Arc<dyn Store>> {
+    let mut config = EtcdConfig::new(home.endpoints.iter().cloned());
+    if home.cacert.is_some() || home.identity.is_some() {
+        let identity = home.identity.as_ref().map(|(cert, key)| {
+            anyhow::Ok(TlsIdentity {
+                cert_pem: read(cert)?,
+                key_pem: read(key)?,
+            })
+        });
+        config.tls = Some(EtcdTls {
+            ca_pem: home.cacert.as_deref().map(read).transpose()?,
+            identity: identity.transpose()?,
+            domain_name: None,
+        });
+    }
+    if let Some((user, password_file)) = &home.user {
+        let password = String::from_utf8(read(password_file)?)
+            .with_context(|| format!("{}: not UTF-8", password_file.display()))?;
+        let password = password.trim_end_matches(['\r', '\n']).to_owned();
+        config.credentials = Some(Credentials {
+            user: user.clone(),
+            password,
+        });
+    }
+    Ok(Arc::new(EtcdStore::connect(config).context("home")?))
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| path.display().to_string())
+}
+
+fn new_instance() -> anyhow::Result<String> {
+    Ok(format!("{:032x}", random_bits()?))
+}
+
+fn random_bits() -> anyhow::Result<u128> {
+    let mut bytes = [0; 16];
+    SysRng
+        .try_fill_bytes(&mut bytes)
+        .context("the system gives no random numbers")?;
+    Ok(u128::from_be_bytes(bytes))
+}
+
+/// Engines make lock ids from this.
+fn unpredictable_seed() -> anyhow::Result<[u8; 32]> {
+    let mut seed = [0; 32];
+    SysRng
+        .try_fill_bytes(&mut seed)
+        .context("the system gives no random numbers")?;
+    Ok(seed)
+}
