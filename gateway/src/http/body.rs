@@ -97,21 +97,14 @@ pub(super) async fn read(
     }
 }
 
-/// The first frame, or `None` when it is still on its way.
-///
-/// The HTTP library reads a body only when it is asked to, and does so the next time it has its
-/// turn; so what came with the head is there at the second look, and not at the first.
+/// The first frame, or `None` when it is still on its way. The HTTP library has read what came
+/// with the head before it gives the request away, so one look is enough.
 async fn frame_that_is_there(
     body: &mut Incoming,
 ) -> Option<Option<Result<Frame<Bytes>, hyper::Error>>> {
-    let mut looked = false;
     std::future::poll_fn(|cx| match Pin::new(&mut *body).poll_frame(cx) {
         Poll::Ready(frame) => Poll::Ready(Some(frame)),
-        Poll::Pending if looked => Poll::Ready(None),
-        Poll::Pending => {
-            looked = true;
-            Poll::Pending
-        }
+        Poll::Pending => Poll::Ready(None),
     })
     .await
 }

@@ -1,0 +1,169 @@
+//! A lock service whose answers are told by the lock's name.
+
+use holdfast_api::ErrorCode;
+use holdfast_gateway::lock_id::{GroupId, LockId, Secret, SlotIndex};
+use holdfast_gateway::names::{LockName, Token};
+use holdfast_gateway::service::{
+    Acquire, AcquireOutcome, ClusterHealth, Ended, Grant, Locks, Refusal, Release, ReleaseOutcome,
+    Renew, RenewOutcome, Renewed, ServiceError, ShardStatus,
+};
+use holdfast_gateway::time::{Clock, Instant, Millis};
+use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
+
+/// The token of every grant.
+pub(crate) const TOKEN: u64 = 4711;
+
+/// The wall clock of every test: 2026-11-29T23:16:34.075Z.
+pub(crate) const UNIX_MS: u64 = 1_795_994_194_075;
+
+/// What a name makes the service answer:
+///
+/// | name | acquire | renew | release |
+/// |---|---|---|---|
+/// | `held`, `mine` | refused, held for 2 s | - | - |
+/// | `again` | the same hold again | - | - |
+/// | `expired`, `stolen` | - | ended | - |
+/// | `cold` | - | renewed, but not from memory | - |
+/// | an error code | that error | that error | that error |
+/// | `hang` | never answers | never answers | never answers |
+/// | `gate` | answers when it is opened | - | - |
+/// | anything else | granted | renewed | released |
+///
+/// A renewal without a `ttlMs` is for 30 s. A release with another token than [`TOKEN`] is
+/// refused.
+#[derive(Default)]
+pub(crate) struct Fake {
+    pub(crate) clusters: Mutex<Vec<ClusterHealth>>,
+    pub(crate) seen: Mutex<Vec<Acquire>>,
+    /// Told when something begins to hang, or waits at the gate.
+    pub(crate) hanging: Notify,
+    /// Opens the gate.
+    pub(crate) gate: Notify,
+}
+
+/// A clock that stands still.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Instant {
+        Instant::from_ms(1_000_000)
+    }
+
+    fn unix_ms(&self) -> u64 {
+        UNIX_MS
+    }
+}
+
+/// The lock id of the hold of `name`.
+pub(crate) fn lock_id(name: &str) -> LockId {
+    let name = LockName::new(name).unwrap();
+    LockId::new(GroupId(7), SlotIndex(3), Secret(42), &name)
+}
+
+fn told(ttl: Millis) -> Renewed {
+    Renewed {
+        ttl: ttl.percent(99),
+        renew_after: Millis::from_ms(ttl.as_ms() / 3),
+    }
+}
+
+impl Fake {
+    /// What the name stands for, if it is no definite answer.
+    async fn trouble(&self, name: &str) -> Option<ServiceError> {
+        if name == "hang" {
+            self.hanging.notify_one();
+            std::future::pending::<()>().await;
+        }
+        let code = ErrorCode::ALL.iter().find(|code| code.as_str() == name)?;
+        Some(ServiceError {
+            code: *code,
+            detail: "as the name says",
+            retry_after: Millis::from_ms(1_200),
+            cluster: Some(Arc::from("alpha")),
+        })
+    }
+
+    async fn renewal(&self, renew: &Renew) -> Result<RenewOutcome, ServiceError> {
+        let name = renew.lock_id.name();
+        match name {
+            "expired" => return Ok(RenewOutcome::Ended(Ended::Expired)),
+            "stolen" => return Ok(RenewOutcome::Ended(Ended::Stolen)),
+            _ => {}
+        }
+        match self.trouble(name).await {
+            Some(error) => Err(error),
+            None => Ok(RenewOutcome::Renewed(told(
+                renew.ttl.unwrap_or(Millis::from_secs(30)),
+            ))),
+        }
+    }
+}
+
+impl Locks for Fake {
+    fn try_renew(&self, _: Instant, renew: &Renew) -> Option<Result<Renewed, ServiceError>> {
+        let ttl = renew.ttl.unwrap_or(Millis::from_secs(30));
+        renew
+            .lock_id
+            .name()
+            .starts_with("warm")
+            .then(|| Ok(told(ttl)))
+    }
+
+    async fn renew(&self, renew: Renew) -> Result<RenewOutcome, ServiceError> {
+        self.renewal(&renew).await
+    }
+
+    async fn acquire(&self, acquire: Acquire) -> Result<AcquireOutcome, ServiceError> {
+        let name = acquire.name.as_str().to_owned();
+        let ttl = acquire.ttl;
+        self.seen.lock().unwrap().push(acquire);
+        let refused = |reason| AcquireOutcome::Refused {
+            reason,
+            free_in: Millis::from_secs(2),
+        };
+        match name.as_str() {
+            "held" => return Ok(refused(Refusal::Held)),
+            "mine" => return Ok(refused(Refusal::HeldByYou)),
+            "gate" => {
+                self.hanging.notify_one();
+                self.gate.notified().await;
+            }
+            _ => {}
+        }
+        match self.trouble(&name).await {
+            Some(error) => Err(error),
+            None => Ok(AcquireOutcome::Granted(Grant {
+                lock_id: lock_id(&name),
+                token: Token(TOKEN),
+                told: told(ttl),
+                already_held: name == "again",
+            })),
+        }
+    }
+
+    async fn release(&self, release: Release) -> Result<ReleaseOutcome, ServiceError> {
+        match self.trouble(release.lock_id.name()).await {
+            Some(error) => Err(error),
+            None if release.token == Token(TOKEN) => Ok(ReleaseOutcome::Released),
+            None => Ok(ReleaseOutcome::TokenMismatch),
+        }
+    }
+
+    fn clusters(&self) -> Vec<ClusterHealth> {
+        self.clusters.lock().unwrap().clone()
+    }
+
+    fn shards(&self) -> Vec<ShardStatus> {
+        vec![ShardStatus {
+            shard: 5,
+            cluster: Arc::from("alpha"),
+            epoch: Some(2),
+            state: Some("active"),
+            groups: 1,
+            locks: 10,
+            oldest_proof: Some(Millis::from_ms(900)),
+        }]
+    }
+}

@@ -1,0 +1,24 @@
+//! The edge over real sockets, in front of a scripted lock service.
+//!
+//! The modules are for tests alone, which is what lets them unwrap and panic.
+
+#[cfg(test)]
+mod admin;
+#[cfg(test)]
+mod batches;
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
+mod locks;
+#[cfg(test)]
+mod openapi;
+#[cfg(test)]
+mod patience;
+#[cfg(test)]
+mod raw;
+#[cfg(test)]
+mod stop;
