@@ -1,9 +1,10 @@
 //! Carries out one operation.
 
+use super::attempts::{Attempts, Connection, Waiting};
 use super::failure::{self, Failure};
 use super::keepalive;
 use super::link::Link;
-use super::pool::{Attempts, Connection, Lane, Pool};
+use super::pool::{Lane, Pool};
 use super::reply::{self, Malformed};
 use super::request::Request;
 use crate::{DefiniteError, KeepAliveAnswer, Op, Reply, StoreError};
@@ -14,8 +15,7 @@ use std::time::Duration;
 #[derive(Default)]
 struct Progress {
     attempts: Attempts,
-    /// The operation was, or is being, sent over this one.
-    in_flight: Option<Connection>,
+    /// To keepalives, so far.
     answers: Vec<KeepAliveAnswer>,
 }
 
@@ -29,19 +29,14 @@ pub(super) async fn call(pool: &Pool, op: &Op, timeout: Duration) -> Result<Repl
     let mut progress = Progress::default();
     match tokio::time::timeout(timeout, attempts(pool, op, &mut progress)).await {
         Ok(result) => result,
-        Err(_) => timed_out(pool, op, timeout, progress),
+        Err(_) => time_over(pool, op, timeout, progress),
     }
 }
 
 async fn attempts(pool: &Pool, op: &Op, progress: &mut Progress) -> Result<Reply, StoreError> {
     loop {
         let connection = pool.acquire(lane(op), &mut progress.attempts).await?;
-        let connection = progress.in_flight.insert(connection);
-        let sent = send(op, &connection.link, &mut progress.answers).await;
-        let Some(connection) = progress.in_flight.take() else {
-            return Err(StoreError::Ambiguous("lost its connection".to_owned()));
-        };
-        let failure = match sent {
+        let failure = match send(op, &connection.link, &mut progress.answers).await {
             Ok(reply) => {
                 pool.answered(&connection);
                 return Ok(reply);
@@ -91,25 +86,22 @@ pub(super) fn conclude(
     }
 }
 
-fn timed_out(
+fn time_over(
     pool: &Pool,
     op: &Op,
     timeout: Duration,
     progress: Progress,
 ) -> Result<Reply, StoreError> {
-    let Some(connection) = progress.in_flight else {
-        return Err(progress.attempts.unreachable().into());
-    };
+    // A burst that was answered in part waits for an expired lease, not for the member.
     if progress.answers.is_empty() {
-        // Slow or silently dead; the next call finds out on a connection of its own.
-        pool.doubtful(&connection);
-        pool.discard(&connection);
+        pool.gave_up(&progress.attempts);
     }
-    match op {
-        Op::KeepAlive { .. } => Ok(Reply::KeepAlive(progress.answers)),
-        _ => Err(StoreError::Ambiguous(format!(
+    match (&progress.attempts.waiting, op) {
+        (Waiting::Nothing | Waiting::Endpoint(_), _) => Err(progress.attempts.unreachable().into()),
+        (Waiting::Reply(_), Op::KeepAlive { .. }) => Ok(Reply::KeepAlive(progress.answers)),
+        (Waiting::Reply(connection), _) => Err(StoreError::Ambiguous(format!(
             "{}: no answer within {timeout:?}",
-            pool.url(&connection)
+            pool.url(connection)
         ))),
     }
 }

@@ -13,6 +13,7 @@ use futures::future::BoxFuture;
 use http::HeaderValue;
 use hyper_util::rt::TokioIo;
 use std::fmt;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::net::TcpStream;
 use tonic::body::Body;
@@ -28,7 +29,6 @@ pub(super) const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub(super) struct ConnectFailure(pub(super) String);
 
 /// An open connection, or one that was open once.
-#[derive(Clone)]
 pub(super) struct Link {
     /// For streams and calls that etcd's client does not offer.
     pub(super) wire: Wire,
@@ -49,13 +49,15 @@ pub(super) struct Wire {
 }
 
 /// Connects, TLS included, within the target's time limit.
-pub(super) async fn connect(target: Target, token: TokenCell) -> Result<Link, ConnectFailure> {
+pub(super) async fn connect(target: Target, token: TokenCell) -> Result<Arc<Link>, ConnectFailure> {
     let connecting = async { link(open(&target).await?, token, target.require_leader).await };
     let result = match tokio::time::timeout(target.timeout, connecting).await {
         Ok(result) => result,
         Err(_) => Err(format!("no connection within {:?}", target.timeout)),
     };
-    result.map_err(|problem| ConnectFailure(format!("{}: {problem}", target.url)))
+    result
+        .map(Arc::new)
+        .map_err(|problem| ConnectFailure(format!("{}: {problem}", target.url)))
 }
 
 async fn open(target: &Target) -> Result<Channel, String> {

@@ -6,6 +6,7 @@
 //! decided in one place (`failure.rs`), which endpoint is next in another (`endpoints.rs`); both
 //! are plain functions of what was seen.
 
+mod attempts;
 mod auth;
 mod call;
 mod config;

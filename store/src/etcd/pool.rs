@@ -1,13 +1,15 @@
 //! The connections to all endpoints, and which one to use.
 
+use super::attempts::{Attempts, Connection, Waiting};
 use super::auth::{Auth, AuthFailure};
 use super::config::{ConfigError, EtcdConfig};
-use super::endpoints::{Choice, EndpointIndex, Endpoints, Tried};
-use super::flight::{Flight, Generation};
+use super::endpoints::{Choice, EndpointIndex, Endpoints};
+use super::flight::Flight;
 use super::link::{self, ConnectFailure, Link};
 use super::target::Target;
 use crate::DefiniteError;
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -28,6 +30,8 @@ pub(super) enum Lane {
 pub(super) struct Pool {
     members: Vec<Member>,
     endpoints: Mutex<Endpoints>,
+    /// Why an endpoint was last of no use, for calls that come while all are paused.
+    problem: Mutex<Option<String>>,
     auth: Auth,
     started: Instant,
     turn: AtomicUsize,
@@ -41,29 +45,7 @@ struct Member {
     watches: Connecting,
 }
 
-type Connecting = Flight<Link, ConnectFailure>;
-
-/// An open connection, with a token that was good when it was obtained.
-#[derive(Debug, Clone)]
-pub(super) struct Connection {
-    pub(super) link: Link,
-    endpoint: EndpointIndex,
-    lane: Lane,
-    turn: usize,
-    generation: Generation,
-    token: Generation,
-}
-
-/// What one call has tried so far.
-#[derive(Debug, Default)]
-pub(super) struct Attempts {
-    tried: Tried,
-    /// Connections found closed.
-    closed: usize,
-    reauthenticated: bool,
-    /// Why the last endpoint was of no use.
-    last: Option<String>,
-}
+type Connecting = Flight<Arc<Link>, ConnectFailure>;
 
 impl Pool {
     /// Connects to nothing yet.
@@ -86,30 +68,38 @@ impl Pool {
         Ok(Self {
             endpoints: Mutex::new(Endpoints::new(members.len(), config.first_endpoint)),
             members,
+            problem: Mutex::new(None),
             auth: Auth::new(config.credentials),
             started: started(),
             turn: AtomicUsize::new(0),
         })
     }
 
-    /// A connection to the best endpoint that `attempts` has not tried in vain.
+    /// A connection to the best endpoint that `attempts` has not tried in vain. From its return
+    /// on, `attempts` waits for a reply over it.
     pub(super) async fn acquire(
         &self,
         lane: Lane,
         attempts: &mut Attempts,
     ) -> Result<Connection, DefiniteError> {
         loop {
+            attempts.waiting = Waiting::Nothing;
             let choice = self.endpoints.lock().choose(&attempts.tried, self.now());
             let endpoint = match choice {
                 Choice::Use(endpoint) => endpoint,
                 Choice::WaitThenUse(pause, endpoint) => {
+                    attempts.last.clone_from(&self.problem.lock());
                     tokio::time::sleep(pause).await;
                     endpoint
                 }
                 Choice::Exhausted => return Err(attempts.unreachable()),
             };
+            attempts.waiting = Waiting::Endpoint(endpoint);
             match self.connect(lane, endpoint).await {
-                Ok(connection) => return Ok(connection),
+                Ok(connection) => {
+                    attempts.waiting = Waiting::Reply(connection.clone());
+                    return Ok(connection);
+                }
                 Err(AuthFailure::Denied(text)) => return Err(DefiniteError::Denied(text)),
                 Err(AuthFailure::NotReached(text)) => {
                     self.unreachable(endpoint, text, attempts);
@@ -145,14 +135,31 @@ impl Pool {
         self.endpoints.lock().answered(connection.endpoint);
     }
 
-    /// Something was sent and the outcome is unknown.
+    /// Something was sent to it and the outcome is unknown.
     pub(super) fn doubtful(&self, connection: &Connection) {
+        self.prefer_another(connection.endpoint);
+    }
+
+    /// The call's time is over. Whatever it waited for is slow or silently dead: later calls find
+    /// out on another connection, preferably to another endpoint.
+    pub(super) fn gave_up(&self, attempts: &Attempts) {
+        match &attempts.waiting {
+            Waiting::Nothing => {}
+            Waiting::Endpoint(endpoint) => self.prefer_another(*endpoint),
+            Waiting::Reply(connection) => {
+                self.prefer_another(connection.endpoint);
+                self.discard(connection);
+            }
+        }
+    }
+
+    fn prefer_another(&self, endpoint: EndpointIndex) {
         let now = self.now();
-        self.endpoints.lock().doubtful(connection.endpoint, now);
+        self.endpoints.lock().doubtful(endpoint, now);
     }
 
     /// Nobody should use this connection any more; those who do may go on.
-    pub(super) fn discard(&self, connection: &Connection) {
+    fn discard(&self, connection: &Connection) {
         self.members[connection.endpoint.0]
             .lane(connection.lane, connection.turn)
             .discard(connection.generation);
@@ -191,6 +198,7 @@ impl Pool {
         let now = self.now();
         self.endpoints.lock().unreachable(endpoint, now);
         attempts.tried.add(endpoint);
+        *self.problem.lock() = Some(text.clone());
         attempts.last = Some(text);
     }
 
@@ -206,17 +214,6 @@ impl Member {
             Lane::KeepAlives => &self.keepalives,
             Lane::Watches => &self.watches,
         }
-    }
-}
-
-impl Attempts {
-    /// Nothing was sent.
-    pub(super) fn unreachable(&self) -> DefiniteError {
-        let last = self.last.as_deref();
-        DefiniteError::Unreachable(
-            last.unwrap_or("no connection within the time limit")
-                .to_owned(),
-        )
     }
 }
 

@@ -1,9 +1,10 @@
 //! Follows changes of keys.
 
+use super::attempts::{Attempts, Connection};
 use super::call::conclude;
 use super::failure::{self, Failure};
 use super::link::REPLY_BYTES_MAX;
-use super::pool::{Attempts, Connection, Lane, Pool};
+use super::pool::{Lane, Pool};
 use super::reply;
 use crate::{DefiniteError, Key, KeyRange, Revision, StoreError, WatchEvent};
 use etcd_client::proto::{PbEvent, PbWatchResponse};
@@ -30,10 +31,15 @@ pub(super) fn watch(
     from: Option<Revision>,
 ) -> BoxStream<'static, WatchEvent> {
     let begin = async move {
-        match tokio::time::timeout(OPEN_TIMEOUT, open(pool, &range, from)).await {
+        let mut attempts = Attempts::default();
+        let opening = open(&pool, &range, from, &mut attempts);
+        match tokio::time::timeout(OPEN_TIMEOUT, opening).await {
             Ok(Ok(following)) => follow(following).boxed(),
             Ok(Err(error)) => ended(error.to_string()).boxed(),
-            Err(_) => ended(format!("not confirmed within {OPEN_TIMEOUT:?}")).boxed(),
+            Err(_) => {
+                pool.gave_up(&attempts);
+                ended(format!("not confirmed within {OPEN_TIMEOUT:?}")).boxed()
+            }
         }
     };
     stream::once(begin).flatten().boxed()
@@ -44,24 +50,24 @@ fn ended(why: String) -> impl stream::Stream<Item = WatchEvent> {
 }
 
 async fn open(
-    pool: Arc<Pool>,
+    pool: &Arc<Pool>,
     range: &KeyRange,
     from: Option<Revision>,
+    attempts: &mut Attempts,
 ) -> Result<Following, StoreError> {
-    let mut attempts = Attempts::default();
     loop {
-        let connection = pool.acquire(Lane::Watches, &mut attempts).await?;
+        let connection = pool.acquire(Lane::Watches, attempts).await?;
         match create(&connection, range, from).await {
             Ok(messages) => {
                 pool.answered(&connection);
                 return Ok(Following {
-                    pool,
+                    pool: Arc::clone(pool),
                     connection,
                     messages,
                 });
             }
             Err(failure) => {
-                if let Some(error) = conclude(&pool, &connection, failure, &mut attempts) {
+                if let Some(error) = conclude(pool, &connection, failure, attempts) {
                     return Err(error);
                 }
             }

@@ -12,6 +12,8 @@ mod keepalive;
 #[cfg(test)]
 mod lost;
 #[cfg(test)]
+mod nospace;
+#[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod support;

@@ -1,6 +1,6 @@
 //! TLS, with an authority made for the test.
 
-use crate::support::{AMPLE, create, is_ambiguous, is_unreachable, member_with, txn};
+use crate::support::{AMPLE, BRIEF, create, is_ambiguous, is_unreachable, member_with, txn};
 use holdfast_rig::{Etcd, EtcdOptions, Link, TlsFiles};
 use holdfast_store::EtcdStore;
 use holdfast_store::etcd::{EtcdConfig, EtcdTls, TlsIdentity};
@@ -109,5 +109,20 @@ async fn a_handshake_that_does_not_end_is_unreachable_within_the_connect_timeout
     let result = txn(&store, create("key"), AMPLE).await;
     assert!(is_unreachable(&result), "{result:?}");
     link.open();
+    txn(&store, create("key"), AMPLE).await.unwrap();
+}
+
+#[tokio::test]
+async fn calls_shorter_than_a_connection_attempt_move_on_to_the_next_member() {
+    let s = setup().await;
+    let link = Link::to(s.member.client_port()).await.unwrap();
+    link.hold_all();
+    let held = format!("https://127.0.0.1:{}", link.port());
+    let mut config = EtcdConfig::new([held, s.member.endpoint()]);
+    config.tls = Some(tls(&s.files));
+    config.connect_timeout = AMPLE;
+    let store = EtcdStore::connect(config).unwrap();
+    let result = txn(&store, create("key"), BRIEF).await;
+    assert!(is_unreachable(&result), "{result:?}");
     txn(&store, create("key"), AMPLE).await.unwrap();
 }
