@@ -5,6 +5,8 @@
 //! replies may gain fields, so readers ignore what they do not know.
 
 mod lock;
+#[cfg(test)]
+mod openapi_tests;
 mod problem;
 mod strict;
 
@@ -39,4 +41,17 @@ pub mod paths {
     pub const FORCE_RELEASE: &str = "/api/v1/locks/force-release";
     /// The OpenAPI document.
     pub const OPENAPI: &str = "/openapi.json";
+
+    /// All of them.
+    pub const ALL: &[&str] = &[
+        ACQUIRE,
+        RENEW,
+        RELEASE,
+        ACQUIRE_BATCH,
+        RENEW_BATCH,
+        RELEASE_BATCH,
+        LOCKS,
+        FORCE_RELEASE,
+        OPENAPI,
+    ];
 }

@@ -1,7 +1,7 @@
 //! Looks whether the files that a configuration names can be read.
 
-use super::problems::Problems;
 use super::Config;
+use super::problems::Problems;
 use std::fs::File;
 use std::path::Path;
 
