@@ -5,11 +5,18 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 use std::time::Duration;
 
-/// Doubling pauses, each shortened at random by up to a half, so that many clients that failed
-/// together do not come back together.
+/// The pause after the `failures`-th failure in a row, counted from 0: doubling up to
+/// [`BACKOFF_MAX`]. `random`, from 0 to 1, shortens it by up to a half, so that many clients that
+/// failed together do not come back together.
+pub fn pause_after(failures: u32, random: f64) -> Duration {
+    let pause = BACKOFF_MIN.saturating_mul(1u32.checked_shl(failures).unwrap_or(u32::MAX));
+    pause.min(BACKOFF_MAX).mul_f64(1.0 - random / 2.0)
+}
+
+/// Pauses that grow with the failures in a row.
 #[derive(Debug, Clone)]
 pub struct Backoff {
-    ceiling: Duration,
+    failures: u32,
     random: Xoshiro256PlusPlus,
 }
 
@@ -17,21 +24,21 @@ impl Backoff {
     /// Starts with the shortest pause; the seed decides the jitter.
     pub fn new(seed: u64) -> Self {
         Self {
-            ceiling: BACKOFF_MIN,
+            failures: 0,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
         }
     }
 
     /// The pause before the next try; not shorter than `wanted`, which is the gateway's wish.
     pub fn pause(&mut self, wanted: Option<Duration>) -> Duration {
-        let pause = self.ceiling.mul_f64(self.random.random_range(0.5..=1.0));
-        self.ceiling = (self.ceiling * 2).min(BACKOFF_MAX);
+        let pause = pause_after(self.failures, self.random.random());
+        self.failures = self.failures.saturating_add(1);
         pause.max(wanted.unwrap_or_default())
     }
 
     /// A try has succeeded: the next pause is the shortest again.
     pub fn reset(&mut self) {
-        self.ceiling = BACKOFF_MIN;
+        self.failures = 0;
     }
 }
 
@@ -54,6 +61,19 @@ mod tests {
         assert_eq!(ceiling, BACKOFF_MAX);
         backoff.reset();
         assert!(backoff.pause(None) <= BACKOFF_MIN);
+    }
+
+    #[test]
+    fn any_number_of_failures_has_a_pause() {
+        for failures in [0, 1, 31, 32, 63, u32::MAX] {
+            for random in [0.0, 1.0] {
+                let pause = pause_after(failures, random);
+                assert!(
+                    pause >= BACKOFF_MIN / 2 && pause <= BACKOFF_MAX,
+                    "{failures}"
+                );
+            }
+        }
     }
 
     #[test]

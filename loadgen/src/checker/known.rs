@@ -115,8 +115,8 @@ impl Known {
         }
         found.extend(self.token_rule(same.is_some(), grant.token, at));
         found.extend(too_long(&grant.promise, at, asked));
-        // A contender that is given the holder's own handle is still someone else.
-        if self.live && (who == Who::Contender || same.is_none()) {
+        // To a contender the holder's own handle is not the same: that is someone else's.
+        if self.live && same.is_none() {
             found.extend(overlap(who, self.until, &grant.promise, at));
         }
         if let (Who::Holder, Some(foreign)) = (who, foreign) {
@@ -202,9 +202,8 @@ impl Known {
     }
 
     /// From now on the holder does not rely on its promise: a release is sent.
-    pub(crate) fn release_sent(&mut self, now: Instant) {
+    pub(crate) fn release_sent(&mut self) {
         self.live = false;
-        self.until = self.until.min(now);
     }
 
     /// A release was answered 204: the handle holds nothing any more.

@@ -40,10 +40,10 @@ fn held() -> Known {
     known
 }
 
-/// The same, released at 1 s; the release was answered at 1010.
+/// The same, released.
 fn free() -> Known {
     let mut known = held();
-    known.release_sent(ms(1_000));
+    known.release_sent();
     known.released();
     known
 }
@@ -94,7 +94,7 @@ fn tokens_of_grants_that_were_asked_for_at_one_time_may_come_in_any_order_but_no
     // The first grant was answered at 10, this one was sent at 5.
     for (token, expected) in [(9, vec![]), (11, vec![]), (10, vec!["token_not_grown"])] {
         let mut known = held();
-        known.release_sent(ms(12));
+        known.release_sent();
         let found = grants(&mut known, Who::Contender, &grant("b", token, 5), at(5, 20));
         assert_eq!(found, expected, "{token}");
     }
@@ -198,7 +198,7 @@ fn a_grant_after_the_promise_or_after_the_release_was_sent_is_fine() {
         [""; 0]
     );
     let mut known = held();
-    known.release_sent(ms(1_000));
+    known.release_sent();
     assert_eq!(
         grants(
             &mut known,
@@ -361,6 +361,6 @@ fn after_a_409_the_name_may_be_granted_anew() {
 #[test]
 fn a_refused_release_with_the_own_token_is_found() {
     let mut known = held();
-    known.release_sent(ms(1_000));
+    known.release_sent();
     assert_eq!(known.release_refused(), Violation::ReleaseRefused);
 }

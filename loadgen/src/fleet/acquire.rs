@@ -62,7 +62,8 @@ impl Fleet {
             Op::Return => self.is_ready_to_return(item, now),
             _ if !self.is_current(item) => false,
             Op::Release => self.is_ready_to_release(item, now),
-            Op::Acquire if self.phase == Phase::Release => {
+            // What was tried before may have been granted: that must come to light to be released.
+            Op::Acquire if self.phase == Phase::Release && item.tries == 0 => {
                 self.set_state(item.lock, State::Done);
                 false
             }
@@ -90,7 +91,9 @@ impl Fleet {
         }
         match result {
             Ok(granted) => self.granted(&item, at, &granted),
-            Err(_) if self.phase == Phase::Release => self.set_state(item.lock, State::Done),
+            Err(error) if self.phase == Phase::Release && !error.may_retry() => {
+                self.set_state(item.lock, State::Done);
+            }
             Err(error) => {
                 if let Error::Rejected { .. } = error
                     && self.first_grants == 0

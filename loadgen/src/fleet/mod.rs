@@ -10,6 +10,10 @@ mod contend;
 mod lock;
 mod release;
 mod renew;
+#[cfg(test)]
+mod simulated;
+#[cfg(test)]
+mod tests;
 
 use crate::checker::{At, Event, Findings, Foreign, FreeTimes, Violation};
 use crate::limits::ERRANDS_SHARE;
@@ -147,6 +151,7 @@ impl Fleet {
         self.phase == Phase::Release
             && self.unreleased() == 0
             && self.foreign.is_empty()
+            && self.errands.next_at().is_none()
             && self.in_flight == 0
     }
 

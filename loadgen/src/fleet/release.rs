@@ -51,7 +51,7 @@ impl Fleet {
         if self.lose_if_late(index, now) {
             return false;
         }
-        self.lock(index).known.release_sent(now);
+        self.lock(index).known.release_sent();
         self.set_state(index, State::Releasing);
         true
     }

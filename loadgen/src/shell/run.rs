@@ -17,6 +17,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+type Worker = JoinHandle<std::io::Result<Fleet>>;
+
 /// How often the main thread looks.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -33,8 +35,9 @@ pub(crate) fn run(args: &RunArgs, plan: Plan) -> anyhow::Result<Verdict> {
     runtime.block_on(reach_one(&plan, authorization.as_ref()))?;
     let control = Arc::new(Control::new(plan.threads));
     let workers = start(&plan, authorization.as_ref(), &control)?;
-    let mut course = Course::new(&plan, &control);
+    let mut course = Course::new(&plan, &control, &workers);
     let interrupted = runtime.block_on(course.follow());
+    let (times, could_not_run) = (course.times, course.could_not_run);
     let mut fleets = Vec::new();
     for worker in workers {
         match worker.join() {
@@ -42,10 +45,10 @@ pub(crate) fn run(args: &RunArgs, plan: Plan) -> anyhow::Result<Verdict> {
             Err(_panicked) => bail!("a worker panicked"),
         }
     }
-    if let Some(why) = course.could_not_run {
+    if let Some(why) = could_not_run {
         bail!(why);
     }
-    let report = Report::new(args, &plan, fleets, course.times, interrupted);
+    let report = Report::new(args, &plan, fleets, times, interrupted);
     if let Some(path) = &args.out {
         let json = serde_json::to_vec_pretty(&report)?;
         std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
@@ -84,7 +87,7 @@ fn start(
     plan: &Arc<Plan>,
     authorization: Option<&HeaderValue>,
     control: &Arc<Control>,
-) -> anyhow::Result<Vec<JoinHandle<std::io::Result<Fleet>>>> {
+) -> anyhow::Result<Vec<Worker>> {
     let spawn = |share: crate::plan::Share| {
         let (plan, control) = (Arc::clone(plan), Arc::clone(control));
         let authorization = authorization.cloned();
@@ -100,6 +103,7 @@ fn start(
 struct Course<'a> {
     plan: &'a Plan,
     control: &'a Control,
+    workers: &'a [Worker],
     clock: BootClock,
     began: Instant,
     times: PhaseTimes,
@@ -116,11 +120,12 @@ enum Ended {
 }
 
 impl<'a> Course<'a> {
-    fn new(plan: &'a Plan, control: &'a Control) -> Self {
+    fn new(plan: &'a Plan, control: &'a Control, workers: &'a [Worker]) -> Self {
         let clock = BootClock;
         Self {
             plan,
             control,
+            workers,
             began: clock.now(),
             clock,
             times: PhaseTimes::default(),
@@ -212,6 +217,10 @@ impl<'a> Course<'a> {
             }
             if done || end.is_some_and(|end| now >= end) {
                 break Ended::Done;
+            }
+            // They only end when they are told to, unless something broke.
+            if self.workers.iter().any(JoinHandle::is_finished) {
+                break Ended::Interrupted;
             }
             if end.is_none() && now >= progress_at.1 + STALL {
                 say(&format!(

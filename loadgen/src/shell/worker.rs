@@ -96,13 +96,14 @@ pub(super) fn work(
         idle: RefCell::default(),
         stopped: Cell::new(false),
     });
+    let entered = runtime.enter();
     let links = LocalSet::new();
     for index in 0..hub.share.connections {
         links.spawn_local(Link::new(Rc::clone(&hub), index).run());
     }
     runtime.block_on(links.run_until(drive(&hub, control)));
     drop(links);
-    drop(runtime);
+    drop(entered);
     let placeholder = Fleet::new(Arc::clone(&hub.plan), nothing(&hub.share), clock.now());
     Ok(hub.fleet.replace(placeholder))
 }

@@ -1,0 +1,6 @@
+//! The command against a small gateway that can misbehave.
+
+#[cfg(test)]
+mod gateway;
+#[cfg(test)]
+mod run;
