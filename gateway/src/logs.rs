@@ -1,7 +1,31 @@
 //! Structured logs. No lock id, token, name or body is ever in them.
 
+use crate::config::{Log, LogFormat};
 use crate::limits;
 use crate::time::Instant;
+use std::io::IsTerminal as _;
+use tracing_subscriber::EnvFilter;
+
+/// Logs to the standard error from now on, in the form that `log` says.
+///
+/// # Errors
+/// When the filter is none, or logs go somewhere already.
+pub fn start(log: &Log) -> anyhow::Result<()> {
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::try_new(&log.filter)?)
+        .with_writer(std::io::stderr);
+    let text = match log.format {
+        LogFormat::Auto => std::io::stderr().is_terminal(),
+        LogFormat::Text => true,
+        LogFormat::Json => false,
+    };
+    let started = if text {
+        lines.try_init()
+    } else {
+        lines.json().flatten_event(true).try_init()
+    };
+    started.map_err(|error| anyhow::anyhow!("logs: {error}"))
+}
 
 /// Lets one line of a repeating kind through per [`limits::LOG_EVERY`], and counts the others.
 #[derive(Debug, Default)]

@@ -1,2 +1,106 @@
 //! The gateway command.
-fn main() {}
+
+mod cli;
+mod hello;
+
+use anyhow::Context as _;
+use clap::Parser as _;
+use cli::{Cli, Command, ConfigArgs, DevArgs};
+use holdfast_gateway::app::{Addresses, DevOptions, run_dev, run_serve};
+use holdfast_gateway::config::{Config, Log, LogFormat, Problems};
+use holdfast_gateway::logs;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Dev(args) => dev(args),
+        Command::Serve(args) => serve(&args),
+        Command::Check(args) => check(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs everything in this process, and says what to try once it is ready.
+fn dev(args: DevArgs) -> anyhow::Result<()> {
+    logs::start(&Log {
+        format: LogFormat::Auto,
+        filter: args.log_filter,
+    })?;
+    let clusters = args.clusters;
+    let options = DevOptions {
+        listen: args.listen,
+        admin_listen: args.admin_listen,
+        clusters,
+    };
+    let greet = move |addresses: Addresses| {
+        print(&hello::text(addresses.public, addresses.admin, clusters));
+    };
+    run(None, run_dev(options, greet))
+}
+
+/// Runs over etcd, as configured.
+fn serve(args: &ConfigArgs) -> anyhow::Result<()> {
+    let config = load(args)?;
+    logs::start(&config.log)?;
+    let threads = config.worker_threads;
+    let ready = |_: Addresses| tracing::info!("ready: every cluster's session is proven");
+    run(Some(threads), run_serve(config, ready))
+}
+
+/// Prints the effective configuration.
+fn check(args: &ConfigArgs) -> anyhow::Result<()> {
+    print(&load(args)?.to_toml());
+    Ok(())
+}
+
+fn load(args: &ConfigArgs) -> Result<Config, Problems> {
+    // A variable whose name is not UTF-8 is none of ours; of a value, what is not is replaced.
+    let env = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok()?;
+        Some((name, value.to_string_lossy().into_owned()))
+    });
+    Config::load(args.config.as_deref(), env)
+}
+
+/// Runs `work` on `threads` worker threads, by default one per processor.
+fn run(
+    threads: Option<usize>,
+    work: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    raise_file_limit();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Some(threads) = threads {
+        runtime.worker_threads(threads);
+    }
+    let runtime = runtime.enable_all().build();
+    runtime
+        .context("the worker threads cannot be started")?
+        .block_on(work)
+}
+
+/// Every connection needs a file descriptor, and the limit that a process starts with is kept low
+/// for the sake of programs that cannot count beyond it. What may be had without asking is had.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}
+
+fn print(text: &str) {
+    // Whoever closed the standard output does not want it.
+    let _ = writeln!(std::io::stdout().lock(), "{}", text.trim_end());
+}
+
+fn complain(error: &anyhow::Error) {
+    let _ = writeln!(std::io::stderr().lock(), "gateway: {error:#}");
+}

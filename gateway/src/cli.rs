@@ -1,0 +1,89 @@
+//! The command line.
+
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, Parser, Subcommand};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  gateway dev                            try it: everything in one process
+  gateway check --config gateway.toml    what would this configuration do?
+  gateway serve --config gateway.toml    over real etcd clusters
+
+Exit codes:
+  0  done, or stopped when told to
+  1  the configuration is refused, or the gateway could not start
+  2  wrong usage";
+
+const ENVIRONMENT: &str = "\
+Every key of the configuration can also be given as an environment variable, which wins over the
+file: HOLDFAST_LISTEN for listen, HOLDFAST_HOME_ENDPOINTS for home.endpoints (a list, separated by
+commas), and so on. Unknown keys and variables are refused. `gateway check` prints them all.";
+
+/// A gateway of Holdfast: locks over several etcd clusters, answered over HTTP.
+#[derive(Debug, Parser)]
+#[command(name = "gateway", version, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one process with embedded in-memory clusters; nothing to install, and the locks end
+    /// with it
+    Dev(DevArgs),
+    /// Run a gateway over etcd
+    #[command(after_help = ENVIRONMENT)]
+    Serve(ConfigArgs),
+    /// Validate a configuration and print it in full, or every problem, and exit 1
+    #[command(after_help = ENVIRONMENT)]
+    Check(ConfigArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DevArgs {
+    /// Address of the lock API; port 0 takes any free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    pub(crate) listen: SocketAddr,
+    /// Address of metrics and health
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9090")]
+    pub(crate) admin_listen: SocketAddr,
+    /// How many clusters to embed
+    #[arg(long, value_name = "N", default_value = "3", value_parser = RangedU64ValueParser::<u8>::new().range(1..=16))]
+    pub(crate) clusters: u8,
+    /// What to log
+    #[arg(long, value_name = "FILTER", default_value = "warn")]
+    pub(crate) log_filter: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// The configuration file; without one the environment says everything
+    #[arg(long, value_name = "FILE", env = "HOLDFAST_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn dev_has_the_addresses_that_the_documents_name() {
+        let cli = Cli::try_parse_from(["gateway", "dev"]).unwrap();
+        let Command::Dev(args) = cli.command else {
+            panic!("not dev");
+        };
+        assert_eq!(args.listen.to_string(), "127.0.0.1:8080");
+        assert_eq!(args.admin_listen.to_string(), "127.0.0.1:9090");
+        assert_eq!(args.clusters, 3);
+        assert!(Cli::try_parse_from(["gateway", "dev", "--clusters", "0"]).is_err());
+    }
+}
