@@ -45,8 +45,10 @@ pub(crate) const REHOME_AFTER: Duration = Duration::from_secs(10);
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest sleep of a worker's driver, so that it notices what others have changed.
 pub(crate) const DRIVER_SLEEP_MAX: Duration = Duration::from_millis(5);
-/// How often workers show what they have done.
-pub(crate) const PUBLISH_EVERY: Duration = Duration::from_millis(500);
+/// How often workers show what they have done; a phase ends that much late.
+pub(crate) const PUBLISH_EVERY: Duration = Duration::from_millis(50);
+/// The time over which the latencies are taken that are shown live.
+pub(crate) const RECENT: Duration = Duration::from_secs(1);
 /// How often a line is printed where no terminal is.
 pub(crate) const LINE_EVERY: Duration = Duration::from_secs(5);
 /// Findings of one kind that are reported with their history; all are counted.

@@ -85,8 +85,9 @@ pub(crate) struct Fleet {
     pub(crate) free: FreeTimes,
     /// Why it makes no sense to go on.
     pub(crate) fatal: Option<String>,
-    /// The last thing that went wrong, for those who watch.
+    /// The last thing that went wrong, for those who watch, and how much did.
     pub(crate) last_trouble: Option<String>,
+    pub(crate) troubles: u64,
 }
 
 impl Fleet {
@@ -129,6 +130,7 @@ impl Fleet {
             free: FreeTimes::default(),
             fatal: None,
             last_trouble: None,
+            troubles: 0,
             plan,
             share,
         }
@@ -335,7 +337,7 @@ impl Fleet {
             && !matches!(error, Error::Refused(_))
         {
             self.stats.unknown += u64::from(error.is_unknown());
-            self.last_trouble = Some(error.to_string());
+            self.trouble(error);
         }
         let sent_ms = at.sent.since(self.began).as_millis();
         let took_ms = at.received.since(at.sent).as_millis();
@@ -345,6 +347,12 @@ impl Fleet {
             op: item.op,
             outcome,
         });
+    }
+
+    /// Something went wrong that is no answer about a lock.
+    pub(crate) fn trouble(&mut self, what: &impl ToString) {
+        self.last_trouble = Some(what.to_string());
+        self.troubles += 1;
     }
 
     fn report(&mut self, index: u32, now: Instant, found: impl IntoIterator<Item = Violation>) {

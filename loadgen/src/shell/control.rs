@@ -27,6 +27,7 @@ pub(super) struct Snapshot {
     pub(super) lost: u64,
     pub(super) findings: u64,
     pub(super) fatal: Option<String>,
+    pub(super) troubles: u64,
     pub(super) last_trouble: Option<String>,
 }
 
@@ -82,6 +83,7 @@ impl Control {
             total.lost += one.lost;
             total.findings += one.findings;
             total.fatal = total.fatal.or_else(|| one.fatal.clone());
+            total.troubles += one.troubles;
             total.last_trouble = one.last_trouble.clone().or(total.last_trouble);
             // The phase that all have reached.
             total.phase = match (total.phase, one.phase) {

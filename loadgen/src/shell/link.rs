@@ -47,7 +47,7 @@ impl Link {
                 }
                 Err(error) => {
                     self.hub.fleet().stats.connect_failures += 1;
-                    self.hub.fleet().last_trouble = Some(error.to_string());
+                    self.hub.fleet().trouble(&error);
                     self.turn();
                     // Only when every target was tried is it worth waiting.
                     if self.target == self.home {

@@ -1,6 +1,7 @@
 //! Threads, sockets, signals, the terminal.
 
 mod control;
+mod course;
 mod link;
 mod progress;
 mod run;

@@ -13,6 +13,7 @@ pub(super) struct Progress {
     bar: Option<ProgressBar>,
     next_line: Instant,
     last: Option<(Instant, u64)>,
+    troubles_shown: u64,
 }
 
 impl Progress {
@@ -29,6 +30,7 @@ impl Progress {
             bar,
             next_line: Instant::ZERO,
             last: None,
+            troubles_shown: 0,
         }
     }
 
@@ -39,8 +41,15 @@ impl Progress {
             return;
         }
         let rate = self.rate(now, total.renewals);
-        let line = line(now.since(began), total, rate);
+        let mut line = line(now.since(began), total, rate);
+        if let Some(trouble) = &total.last_trouble
+            && total.troubles > self.troubles_shown
+        {
+            line.push_str("  last trouble: ");
+            line.push_str(trouble);
+        }
         if due {
+            self.troubles_shown = total.troubles;
             self.last = Some((now, total.renewals));
             self.next_line = now + LINE_EVERY;
         }
@@ -76,7 +85,7 @@ impl Progress {
 
 fn line(passed: Duration, total: &Snapshot, rate: f64) -> String {
     let phase = total.phase.map_or("start", Phase::name);
-    let mut line = format!(
+    format!(
         "{phase} {}s  held {}  renewals {} ({rate:.0}/s, p99 {:.1} ms)  unknown {}  lost {}  findings {}",
         passed.as_secs(),
         total.held,
@@ -85,12 +94,7 @@ fn line(passed: Duration, total: &Snapshot, rate: f64) -> String {
         total.unknown,
         total.lost,
         total.findings,
-    );
-    if let Some(trouble) = &total.last_trouble {
-        line.push_str("  last trouble: ");
-        line.push_str(trouble);
-    }
-    line
+    )
 }
 
 /// A line on standard error.

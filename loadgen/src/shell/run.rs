@@ -1,26 +1,20 @@
 //! The course of a run: threads, phases, the end.
 
-use super::control::{Control, Order};
-use super::progress::{Progress, say};
+use super::control::Control;
+use super::course::{Course, Interrupts};
 use super::worker::work;
 use crate::cli::RunArgs;
 use crate::fleet::Fleet;
-use crate::limits::STALL;
-use crate::outcome::Phase;
 use crate::plan::Plan;
-use crate::report::{PhaseTimes, Report, Verdict};
+use crate::report::{Report, Verdict};
 use anyhow::{Context as _, bail};
-use holdfast_client::{BootClock, Clock as _, Connection, Instant};
+use holdfast_client::Connection;
 use http::HeaderValue;
-use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-type Worker = JoinHandle<std::io::Result<Fleet>>;
-
-/// How often the main thread looks.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+pub(super) type Worker = JoinHandle<std::io::Result<Fleet>>;
 
 /// Runs it all and prints the summary.
 ///
@@ -36,7 +30,10 @@ pub(crate) fn run(args: &RunArgs, plan: Plan) -> anyhow::Result<Verdict> {
     let control = Arc::new(Control::new(plan.threads));
     let workers = start(&plan, authorization.as_ref(), &control)?;
     let mut course = Course::new(&plan, &control, &workers);
-    let interrupted = runtime.block_on(course.follow());
+    let interrupted = runtime.block_on(async {
+        let interrupts = Interrupts::new()?;
+        anyhow::Ok(course.follow(interrupts).await)
+    })?;
     let (times, could_not_run) = (course.times, course.could_not_run);
     let mut fleets = Vec::new();
     for worker in workers {
@@ -97,153 +94,4 @@ fn start(
     };
     let workers: Result<Vec<_>, _> = plan.shares().into_iter().map(spawn).collect();
     Ok(workers?)
-}
-
-/// Leads the workers through the phases.
-struct Course<'a> {
-    plan: &'a Plan,
-    control: &'a Control,
-    workers: &'a [Worker],
-    clock: BootClock,
-    began: Instant,
-    times: PhaseTimes,
-    could_not_run: Option<String>,
-    progress: Option<Progress>,
-}
-
-/// Why a phase is over.
-#[derive(PartialEq, Eq)]
-enum Ended {
-    Done,
-    Stalled,
-    Interrupted,
-}
-
-impl<'a> Course<'a> {
-    fn new(plan: &'a Plan, control: &'a Control, workers: &'a [Worker]) -> Self {
-        let clock = BootClock;
-        Self {
-            plan,
-            control,
-            workers,
-            began: clock.now(),
-            clock,
-            times: PhaseTimes::default(),
-            could_not_run: None,
-            progress: Some(Progress::new()),
-        }
-    }
-
-    /// To the end; `true` when it was interrupted.
-    async fn follow(&mut self) -> bool {
-        let acquired = self.acquire().await;
-        let interrupted = if self.could_not_run.is_some() {
-            false
-        } else {
-            let held = match acquired {
-                Ended::Interrupted => Ended::Interrupted,
-                Ended::Done | Ended::Stalled => self.hold().await,
-            };
-            if !self.plan.keep {
-                self.release().await;
-            }
-            held == Ended::Interrupted
-        };
-        self.control.give(Order::Stop);
-        if let Some(progress) = self.progress.take() {
-            progress.finish();
-        }
-        interrupted
-    }
-
-    async fn acquire(&mut self) -> Ended {
-        let locks = self.plan.locks;
-        let ended = self
-            .phase(Phase::Acquire, None, |total| {
-                let achieved = u64::from(total.first_grants);
-                (
-                    achieved,
-                    total.first_grants == locks || total.fatal.is_some(),
-                )
-            })
-            .await;
-        let total = self.control.total();
-        if let Some(fatal) = total.fatal {
-            self.could_not_run = Some(format!("the gateway refuses acquires: {fatal}"));
-        } else if total.first_grants == 0 {
-            let trouble = total
-                .last_trouble
-                .unwrap_or_else(|| "the names are held".to_owned());
-            self.could_not_run = Some(format!("no lock could be acquired; last: {trouble}"));
-        }
-        ended
-    }
-
-    async fn hold(&mut self) -> Ended {
-        self.control.give(Order::Hold);
-        let end = self.clock.now() + self.plan.duration;
-        self.phase(Phase::Hold, Some(end), |_| (0, false)).await
-    }
-
-    async fn release(&mut self) {
-        self.control.give(Order::Release);
-        self.phase(Phase::Release, None, |total| {
-            let over = total.over && total.phase == Some(Phase::Release);
-            (u64::from(total.done), over)
-        })
-        .await;
-    }
-
-    /// Waits for the end of a phase: its moment, or that `judge` says it is done, or that what it
-    /// says was achieved does not grow any more.
-    async fn phase(
-        &mut self,
-        phase: Phase,
-        end: Option<Instant>,
-        judge: impl Fn(&super::control::Snapshot) -> (u64, bool),
-    ) -> Ended {
-        let began = self.clock.now();
-        let cpu = cpu_used();
-        let mut progress_at = (0, began);
-        let ended = loop {
-            let now = self.clock.now();
-            let total = self.control.total();
-            if let Some(progress) = &mut self.progress {
-                progress.show(now, self.began, &total);
-            }
-            let (achieved, done) = judge(&total);
-            if achieved != progress_at.0 {
-                progress_at = (achieved, now);
-            }
-            if done || end.is_some_and(|end| now >= end) {
-                break Ended::Done;
-            }
-            // They only end when they are told to, unless something broke.
-            if self.workers.iter().any(JoinHandle::is_finished) {
-                break Ended::Interrupted;
-            }
-            if end.is_none() && now >= progress_at.1 + STALL {
-                say(&format!(
-                    "nothing more is achieved in the {} phase",
-                    phase.name()
-                ));
-                break Ended::Stalled;
-            }
-            tokio::select! {
-                () = tokio::time::sleep(LOOK_EVERY) => {}
-                Ok(()) = tokio::signal::ctrl_c() => break Ended::Interrupted,
-            }
-        };
-        let secs = self.clock.now().since(began).as_secs_f64();
-        let cpu_secs = (cpu_used() - cpu).as_secs_f64();
-        self.times.set(phase, secs, cpu_secs);
-        ended
-    }
-}
-
-/// Processor time of this process so far.
-fn cpu_used() -> Duration {
-    let used = clock_gettime(ClockId::ProcessCPUTime);
-    let secs = u64::try_from(used.tv_sec).unwrap_or(0);
-    Duration::from_secs(secs) + Duration::from_nanos(u64::try_from(used.tv_nsec).unwrap_or(0))
 }

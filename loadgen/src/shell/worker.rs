@@ -4,7 +4,7 @@
 use super::control::{Control, Order, Snapshot};
 use super::link::Link;
 use crate::fleet::{Fleet, Job};
-use crate::limits::{DRIVER_SLEEP_MAX, PUBLISH_EVERY};
+use crate::limits::{DRIVER_SLEEP_MAX, PUBLISH_EVERY, RECENT};
 use crate::outcome::{Op, Outcome, Phase};
 use crate::plan::{Plan, Share};
 use holdfast_client::{BootClock, Clock as _, Instant};
@@ -117,6 +117,7 @@ fn nothing(share: &Share) -> Share {
 
 async fn drive(hub: &Hub, control: &Control) {
     let mut publish_at = Instant::ZERO;
+    let mut recent = Recent::default();
     loop {
         let now = hub.clock.now();
         obey(hub, control.order(), now);
@@ -124,7 +125,8 @@ async fn drive(hub: &Hub, control: &Control) {
         hub.wake_one_if_due(now);
         if now >= publish_at {
             publish_at = now + PUBLISH_EVERY;
-            control.publish(hub.share.worker, snapshot(&mut hub.fleet()));
+            recent.refresh(&mut hub.fleet(), now);
+            control.publish(hub.share.worker, snapshot(&hub.fleet(), &recent));
         }
         if control.order() == Order::Stop {
             break;
@@ -137,7 +139,6 @@ async fn drive(hub: &Hub, control: &Control) {
         tokio::time::sleep(pause).await;
     }
     hub.stop();
-    control.publish(hub.share.worker, snapshot(&mut hub.fleet()));
 }
 
 /// The runtime's timers have no finer grain.
@@ -152,9 +153,24 @@ fn obey(hub: &Hub, order: Order, now: Instant) {
     }
 }
 
-fn snapshot(fleet: &mut Fleet) -> Snapshot {
-    // Milliseconds of a run: far below 2^53.
-    let recent_p99 = fleet.stats.take_recent().value_at_quantile(0.99) as f64;
+/// The latency of renewals in the last [`RECENT`].
+#[derive(Default)]
+struct Recent {
+    next: Instant,
+    p99_ms: f64,
+}
+
+impl Recent {
+    fn refresh(&mut self, fleet: &mut Fleet, now: Instant) {
+        if now >= self.next {
+            self.next = now + RECENT;
+            // Microseconds of a run: far below 2^53.
+            self.p99_ms = fleet.stats.take_recent().value_at_quantile(0.99) as f64 / 1000.0;
+        }
+    }
+}
+
+fn snapshot(fleet: &Fleet, recent: &Recent) -> Snapshot {
     Snapshot {
         phase: Some(fleet.phase()),
         held: fleet.held(),
@@ -162,11 +178,12 @@ fn snapshot(fleet: &mut Fleet) -> Snapshot {
         done: fleet.done(),
         over: fleet.is_over(),
         renewals: fleet.stats.total(Op::Renew, Outcome::RENEWED),
-        recent_p99_ms: recent_p99 / 1000.0,
+        recent_p99_ms: recent.p99_ms,
         unknown: fleet.stats.unknown,
         lost: fleet.findings.lost(),
         findings: fleet.findings.other_than_lost(),
         fatal: fleet.fatal.clone(),
-        last_trouble: fleet.last_trouble.take(),
+        troubles: fleet.troubles,
+        last_trouble: fleet.last_trouble.clone(),
     }
 }
