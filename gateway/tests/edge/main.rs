@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod admin;
 #[cfg(test)]
+mod attacks;
+#[cfg(test)]
 mod batches;
 #[cfg(test)]
 mod fake;
