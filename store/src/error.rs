@@ -32,9 +32,6 @@ pub enum DefiniteError {
     /// A lease with this id exists already.
     #[error("lease already exists")]
     LeaseExists,
-    /// The space quota is used up.
-    #[error("no space left in etcd: raise its quota or compact and defragment it")]
-    NoSpace,
     /// The transaction breaks one of etcd's limits (too many operations, a key twice, too large).
     #[error("etcd refused the request: {0}")]
     Invalid(String),

@@ -1,6 +1,7 @@
 //! Acquiring: a slot, a record, a grant; and what it means that the name is held.
 
 use crate::engine::ending::Waiter;
+use crate::engine::groups::Room;
 use crate::engine::later::Task;
 use crate::engine::outcome::Found;
 use crate::engine::records::LockRecord;
@@ -45,6 +46,8 @@ impl Job {
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) job: Job,
+    /// Others who asked for the same name before this was sent.
+    pub(crate) behind: Vec<Job>,
     pub(crate) at: SlotRef,
     pub(crate) lock_id: LockId,
     pub(crate) record: Vec<u8>,
@@ -85,9 +88,20 @@ impl Engine {
     /// answered.
     pub(crate) fn prepare_grant(&mut self, job: Job) -> Option<Grant> {
         let (job, guard, guard_revision) = self.guard_for(job)?;
-        let Some(group) = self.group_with_room(job.shard) else {
-            self.park(job);
-            return None;
+        let group = match self.group_with_room(job.shard) {
+            Room::In(group) => group,
+            Room::Coming => {
+                self.park(job);
+                return None;
+            }
+            Room::None => {
+                self.fail(job.ticket, Trouble::Overloaded);
+                return None;
+            }
+            Room::Unproven => {
+                self.fail(job.ticket, Trouble::Unproven);
+                return None;
+            }
         };
         let secret = self.new_secret();
         let ctl = self.groups.get_mut(group)?;
@@ -109,6 +123,7 @@ impl Engine {
         let at = SlotRef { group, slot };
         Some(Grant {
             job,
+            behind: Vec::new(),
             at,
             lock_id,
             record,
@@ -117,30 +132,43 @@ impl Engine {
         })
     }
 
+    /// The grant certainly did not happen.
+    pub(crate) fn grant_undone(&mut self, grant: Grant) {
+        self.free_slot(grant.at.group, grant.at.slot);
+        self.retry_acquire(grant.job);
+        grant
+            .behind
+            .into_iter()
+            .for_each(|job| self.queue_acquire(job));
+    }
+
     fn new_secret(&mut self) -> Secret {
         Secret(u128::from(self.rng.next_u64()) << 64 | u128::from(self.rng.next_u64()))
     }
 
     /// The grant is in etcd, written at `revision`.
     ///
-    /// If nobody waits for it any more it is kept for the client that may come back, but no
-    /// longer than if it had been told in time (NO-GHOST).
+    /// The hold's time counts from when the gateway was asked, as the client counts from when it
+    /// sent the request. So it makes no difference how long the answer took, and whether anybody
+    /// waits for it any more: a grant that nobody is told about is kept for the client that may
+    /// come back, and ends with its TTL (NO-GHOST).
     pub(crate) fn grant_landed(&mut self, grant: Grant, revision: Revision) {
-        let Some(ctl) = self.groups.get(grant.at.group) else {
-            return self.fail(grant.job.ticket, Trouble::Unknown);
+        let Grant {
+            job,
+            behind,
+            at,
+            lock_id,
+            token_base,
+            ..
+        } = grant;
+        behind.into_iter().for_each(|job| self.queue_acquire(job));
+        let Some(ctl) = self.groups.get(at.group) else {
+            return self.fail(job.ticket, Trouble::Unknown);
         };
-        let group_until = ctl.group.proven_until();
-        let token = Token(grant.token_base.saturating_add(revision.0.cast_unsigned()));
-        let can_tell = self.tickets.is_open(grant.job.ticket)
-            && self.is_proven()
-            && group_until > self.now
-            && token.0 < Token::END;
-        let ttl = grant.job.acquire.ttl;
-        let deadline = match can_tell {
-            true => (self.now + ttl).min(group_until),
-            false => grant.job.asked_at + ttl,
-        };
-        ctl.group.change_slot(grant.at.slot, |slot| {
+        let token = Token(token_base.saturating_add(revision.0.cast_unsigned()));
+        let deadline = job.asked_at + job.acquire.ttl;
+        let promised = deadline.min(ctl.group.proven_until());
+        ctl.group.change_slot(at.slot, |slot| {
             debug_assert_eq!(
                 slot.state(),
                 SlotState::Pending,
@@ -150,13 +178,13 @@ impl Engine {
             slot.revision = revision;
             slot.word.store(SlotWord::held(deadline));
         });
-        self.arm(grant.at, deadline);
-        if !can_tell {
-            return self.fail(grant.job.ticket, Trouble::Unknown);
+        self.arm(at, deadline);
+        if promised <= self.now || token.0 >= Token::END {
+            return self.fail(job.ticket, Trouble::Unknown);
         }
         self.stats.granted.add(1);
-        let told = proof::told(deadline.since(self.now), self.now, grant.lock_id.secret());
-        self.granted(grant.job.ticket, grant.lock_id, token, told, false);
+        let told = proof::told(promised.since(job.asked_at), self.now, lock_id.secret());
+        self.granted(job.ticket, lock_id, token, told, false);
     }
 
     fn granted(
@@ -178,28 +206,30 @@ impl Engine {
 
     /// The compares of the grant failed; it did not happen.
     pub(crate) fn grant_refused(&mut self, grant: Grant, found: &Found) {
-        self.free_slot(grant.at.group, grant.at.slot);
-        let Grant {
-            job,
-            at,
-            guard_revision,
-            ..
-        } = grant;
         let (lock, guard, group, waiter) = (found.get(0), found.get(1), found.get(2), found.get(3));
-        self.guard_seen(job.shard, guard);
+        self.guard_seen(grant.job.shard, guard);
         if let Some(record) = lock {
-            return self.contended(job, record);
+            // All of them asked before this was read, so it answers them all.
+            self.free_slot(grant.at.group, grant.at.slot);
+            for job in std::iter::once(grant.job).chain(grant.behind) {
+                self.contended(job, record);
+            }
+            return;
         }
-        let guard_held = guard.is_some_and(|kv| kv.mod_revision == guard_revision);
-        let group_revision = self.groups.get(at.group).map(|ctl| ctl.revision);
+        let guard_held = guard.is_some_and(|kv| kv.mod_revision == grant.guard_revision);
+        let group_revision = self.groups.get(grant.at.group).map(|ctl| ctl.revision);
         let group_held = group.map(|kv| kv.mod_revision) == group_revision;
         if guard_held && group_held && waiter.is_some() {
-            return self.refuse(job.ticket, Refusal::Held, Millis::ZERO);
+            self.free_slot(grant.at.group, grant.at.slot);
+            for job in std::iter::once(grant.job).chain(grant.behind) {
+                self.refuse(job.ticket, Refusal::Held, Millis::ZERO);
+            }
+            return;
         }
         if !group_held {
-            self.suspect_group(at.group);
+            self.suspect_group(grant.at.group);
         }
-        self.retry_acquire(job);
+        self.grant_undone(grant);
     }
 
     fn refuse(&mut self, ticket: Ticket, reason: Refusal, free_in: Millis) {

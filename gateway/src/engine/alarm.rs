@@ -4,6 +4,7 @@
 
 use crate::engine::Engine;
 use crate::engine::calls::Purpose;
+use crate::engine::later::Task;
 use crate::limits;
 use crate::time::Instant;
 use holdfast_store::{Alarm, Op, Reply, StoreError};
@@ -13,6 +14,8 @@ use holdfast_store::{Alarm, Op, Reply, StoreError};
 pub(crate) struct AlarmWatch {
     read_at: Option<Instant>,
     asked: bool,
+    /// Not before this, after a failure.
+    ask_next: Instant,
     no_space: bool,
 }
 
@@ -28,7 +31,10 @@ pub(crate) enum Space {
 impl Engine {
     pub(crate) fn space(&mut self) -> Space {
         let age = self.alarm.read_at.map(|read_at| self.now.since(read_at));
-        if age.is_none_or(|age| age >= limits::ALARM_INTERVAL) && !self.alarm.asked {
+        if age.is_none_or(|age| age >= limits::ALARM_INTERVAL)
+            && !self.alarm.asked
+            && self.now >= self.alarm.ask_next
+        {
             self.alarm.asked = true;
             self.call(Op::Alarms, limits::CALL_TIMEOUT, Purpose::Alarms);
         }
@@ -46,11 +52,9 @@ impl Engine {
         if let Ok(Reply::Alarms { alarms, .. }) = result {
             self.alarm.read_at = Some(self.now);
             self.alarm.no_space = alarms.contains(&Alarm::NoSpace);
+        } else {
+            self.alarm.ask_next = self.now + limits::RETRY_BACKOFF;
+            self.do_later(limits::RETRY_BACKOFF, Task::Resume);
         }
-    }
-
-    pub(crate) fn note_no_space(&mut self) {
-        self.alarm.no_space = true;
-        self.alarm.read_at = Some(self.now);
     }
 }

@@ -10,9 +10,10 @@ use crate::engine::records::{self, GroupRecord};
 use crate::engine::renew::Rewrite;
 use crate::engine::slot::SlotState;
 use crate::engine::tickets::Trouble;
-use crate::engine::writes::{SlotRef, WriteOp};
+use crate::engine::writes::{EndingRef, WriteOp};
 use crate::lock_id::GroupId;
 use holdfast_store::{Compare, Get, Key, KeyRange, LeaseId, Put, Revision, Txn, TxnOp};
+use shard_map::ShardId;
 use shard_map::records::keys;
 
 /// Writes on their way in one transaction.
@@ -45,7 +46,7 @@ impl Engine {
         match op {
             WriteOp::Grant(grant) => Some(records::lock_key(grant.job.acquire.name.as_str())),
             WriteOp::Rewrite(rewrite) => Some(records::lock_key(rewrite.lock_id.name())),
-            WriteOp::Delete(at) => self.ending_key(*at),
+            WriteOp::Delete(ending) => self.ending_key(*ending),
             WriteOp::OpenGroup(id) | WriteOp::RetireGroup(id) => self.own_group_key(*id),
             WriteOp::Claim(claim) => self.own_claim_key(claim),
         }
@@ -63,13 +64,11 @@ impl Engine {
         ))
     }
 
-    fn ending_key(&self, at: SlotRef) -> Option<Key> {
-        let ctl = self.groups.get(at.group)?;
-        ctl.group.with_slot(at.slot, |slot| {
-            let name = slot
-                .name
-                .as_ref()
-                .filter(|_| slot.state() == SlotState::Ending);
+    fn ending_key(&self, ending: EndingRef) -> Option<Key> {
+        let ctl = self.groups.get(ending.at.group)?;
+        ctl.group.with_slot(ending.at.slot, |slot| {
+            let this = slot.secret == ending.secret && slot.state() == SlotState::Ending;
+            let name = slot.name.as_ref().filter(|_| this);
             name.map(|name| records::lock_key(name.as_str()))
         })?
     }
@@ -79,7 +78,7 @@ impl Engine {
     pub(crate) fn compile(&self, op: &WriteOp) -> Option<Txn> {
         match op {
             WriteOp::Grant(grant) => self.compile_grant(grant),
-            WriteOp::Delete(at) => self.compile_delete(*at),
+            WriteOp::Delete(ending) => self.compile_delete(*ending),
             WriteOp::Rewrite(rewrite) => self.compile_rewrite(rewrite),
             WriteOp::OpenGroup(id) => self.compile_open(*id),
             WriteOp::RetireGroup(id) => self.compile_retire(*id),
@@ -131,14 +130,11 @@ impl Engine {
         })
     }
 
-    fn compile_delete(&self, at: SlotRef) -> Option<Txn> {
-        let lock_key = self.ending_key(at)?;
-        let (group_compare, group_key, _) = self.group_compare(at.group)?;
-        let revision = self
-            .groups
-            .get(at.group)?
-            .group
-            .with_slot(at.slot, |s| s.revision)?;
+    fn compile_delete(&self, ending: EndingRef) -> Option<Txn> {
+        let lock_key = self.ending_key(ending)?;
+        let (group_compare, group_key, _) = self.group_compare(ending.at.group)?;
+        let ctl = self.groups.get(ending.at.group)?;
+        let revision = ctl.group.with_slot(ending.at.slot, |slot| slot.revision)?;
         Some(Txn {
             compare: vec![
                 group_compare,
@@ -174,7 +170,7 @@ impl Engine {
         let key = self.own_group_key(id)?;
         let put = Put {
             key: key.clone(),
-            value: group_value(ctl.shard.0, ctl.lease),
+            value: self.group_value(ctl.shard, ctl.lease),
             lease: Some(ctl.lease),
         };
         Some(Txn {
@@ -199,7 +195,7 @@ impl Engine {
         let old_key = records::group_key(orphan.session, orphan.group);
         let put = Put {
             key: self.own_claim_key(claim)?,
-            value: group_value(claim.shard.0, orphan.lease),
+            value: self.group_value(claim.shard, orphan.lease),
             lease: Some(orphan.lease),
         };
         Some(Txn {
@@ -212,26 +208,24 @@ impl Engine {
         })
     }
 
+    fn group_value(&self, shard: ShardId, lease: LeaseId) -> Vec<u8> {
+        let record = GroupRecord {
+            shard: shard.0,
+            lease: lease.to_string(),
+            session_ttl_ms: Some(self.settings.session_ttl.as_ms()),
+            to: None,
+            from: None,
+        };
+        serde_json::to_vec(&record).unwrap_or_default()
+    }
+
     /// The write has become pointless before it was sent; it certainly did not happen.
     pub(crate) fn drop_op(&mut self, op: WriteOp) {
         match op {
-            WriteOp::Grant(grant) => {
-                self.free_slot(grant.at.group, grant.at.slot);
-                self.retry_acquire(grant.job);
-            }
+            WriteOp::Grant(grant) => self.grant_undone(*grant),
             WriteOp::Rewrite(rewrite) => self.fail_rewrite(*rewrite, Trouble::Unknown),
             WriteOp::Claim(claim) => self.claim_ends(claim.orphan.group),
             WriteOp::Delete(_) | WriteOp::OpenGroup(_) | WriteOp::RetireGroup(_) => {}
         }
     }
-}
-
-fn group_value(shard: u32, lease: LeaseId) -> Vec<u8> {
-    let record = GroupRecord {
-        shard,
-        lease: lease.to_string(),
-        to: None,
-        from: None,
-    };
-    serde_json::to_vec(&record).unwrap_or_default()
 }

@@ -3,12 +3,11 @@
 use crate::engine::batch::Batch;
 use crate::engine::claims::Orphan;
 use crate::engine::cold::ColdJob;
-use crate::engine::renew::RewriteJob;
 use crate::engine::round::RoundId;
 use crate::engine::{Effect, Engine};
 use crate::lock_id::GroupId;
 use crate::time::{Instant, Millis};
-use holdfast_store::{LeaseId, Op, Reply, StoreError};
+use holdfast_store::{Header, LeaseId, Op, Reply, StoreError, TxnReply};
 use shard_map::ShardId;
 use std::collections::HashMap;
 
@@ -31,7 +30,6 @@ pub(crate) enum Purpose {
     Batch(Batch),
     Resolve(Batch),
     Cold(Vec<ColdJob>),
-    Rewrite(Box<RewriteJob>),
     Orphans(Vec<Orphan>),
     Survey(GroupId),
     /// Revokes that no one waits for.
@@ -78,6 +76,7 @@ impl Engine {
         let Some(Pending { purpose, sent }) = self.calls.pending.remove(&call) else {
             return;
         };
+        let result = self.from_this_cluster(result);
         match purpose {
             Purpose::SessionLease => self.on_session_lease(result),
             Purpose::SessionKey => self.on_session_key(result),
@@ -91,7 +90,6 @@ impl Engine {
             Purpose::Batch(batch) => self.on_batch(batch, result),
             Purpose::Resolve(batch) => self.on_resolved(batch, result),
             Purpose::Cold(jobs) => self.on_cold(jobs, result),
-            Purpose::Rewrite(job) => self.on_rewrite_read(*job, result),
             Purpose::Orphans(orphans) => self.on_orphans(orphans, result),
             Purpose::Survey(group) => self.on_survey(group, result),
             Purpose::Revoke => {}
@@ -100,10 +98,40 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// A reply of another cluster (a wrong endpoint in the map) says nothing about this one.
+    fn from_this_cluster(&self, result: Result<Reply, StoreError>) -> Result<Reply, StoreError> {
+        let Some(right) = self.cluster_id else {
+            return result;
+        };
+        let foreign = |header: &Header| header.cluster_id != right;
+        match result {
+            Ok(Reply::KeepAlive(mut answers)) => {
+                answers.retain(|answer| !foreign(&answer.header));
+                Ok(Reply::KeepAlive(answers))
+            }
+            Ok(
+                Reply::Txn(TxnReply { header, .. })
+                | Reply::LeaseGranted { header, .. }
+                | Reply::LeaseRevoked { header }
+                | Reply::LeaseKeys { header, .. },
+            ) if foreign(&header) => {
+                let cluster = &self.settings.cluster;
+                tracing::error!(
+                    %cluster, answered_by = header.cluster_id,
+                    "an endpoint of this cluster belongs to another etcd cluster: correct the map"
+                );
+                Err(StoreError::Ambiguous(
+                    "answered by another etcd cluster".to_owned(),
+                ))
+            }
+            result => result,
+        }
+    }
+}
+
 /// What a call whose reply must be a transaction's came to.
-pub(crate) fn as_txn(
-    result: Result<Reply, StoreError>,
-) -> Result<holdfast_store::TxnReply, StoreError> {
+pub(crate) fn as_txn(result: Result<Reply, StoreError>) -> Result<TxnReply, StoreError> {
     match result {
         Ok(Reply::Txn(txn)) => Ok(txn),
         Ok(_) => Err(StoreError::Ambiguous("a reply of another kind".to_owned())),

@@ -16,6 +16,7 @@ use crate::engine::writes::WriteOp;
 use crate::engine::{Engine, records};
 use crate::limits;
 use crate::lock_id::GroupId;
+use crate::time::Millis;
 use holdfast_store::{Get, KeyRange, LeaseId, Op, Reply, Revision, StoreError, Txn, TxnOpReply};
 use shard_map::ShardId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,8 @@ pub(crate) struct Orphan {
 pub(crate) struct Claim {
     pub(crate) orphan: Orphan,
     pub(crate) shard: ShardId,
+    /// Of the owner that is gone.
+    session_ttl: Millis,
 }
 
 /// The groups of other sessions, and the claims on their way.
@@ -98,13 +101,16 @@ impl Engine {
             match record {
                 Some(GroupRecord {
                     shard,
+                    session_ttl_ms,
                     to: None,
                     from: None,
                     ..
                 }) => {
+                    let session_ttl = Millis::from_ms(session_ttl_ms.unwrap_or(0));
                     let claim = Claim {
                         orphan,
                         shard: ShardId(shard),
+                        session_ttl,
                     };
                     self.queue_write(WriteOp::Claim(claim));
                 }
@@ -117,7 +123,11 @@ impl Engine {
 
     /// The claim is confirmed; its time counts from here.
     pub(crate) fn claimed(&mut self, claim: Claim, revision: Revision) {
-        let Claim { orphan, shard } = claim;
+        let Claim {
+            orphan,
+            shard,
+            session_ttl,
+        } = claim;
         self.claim_ends(orphan.group);
         self.claims.foreign.remove(&orphan.group);
         self.stats.claims.add(1);
@@ -130,6 +140,7 @@ impl Engine {
         let mut ctl = GroupCtl::new(group, shard, orphan.lease, GroupState::Loading, self.now);
         ctl.revision = revision;
         ctl.claimed_at = self.now;
+        ctl.heir_of_ttl = session_ttl;
         self.groups.insert(ctl);
         self.round.want();
         self.want_load(orphan.group);

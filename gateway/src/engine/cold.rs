@@ -9,7 +9,7 @@ use crate::engine::calls::{Purpose, as_txn};
 use crate::engine::ending::ReleaseJob;
 use crate::engine::later::Task;
 use crate::engine::records::{self, LockRecord};
-use crate::engine::renew::{RenewJob, Whereabouts};
+use crate::engine::renew::{RenewJob, RewriteJob, Whereabouts};
 use crate::engine::shards::{GuardSeen, admits, read_guard};
 use crate::engine::tickets::{Ticket, Trouble};
 use crate::limits;
@@ -34,6 +34,8 @@ pub(crate) struct ColdJob {
 pub(crate) enum ColdAsk {
     Renew(RenewJob),
     Release(ReleaseJob),
+    /// The record is wanted, to be written with a longer TTL.
+    Rewrite(Box<RewriteJob>),
 }
 
 impl ColdAsk {
@@ -41,6 +43,7 @@ impl ColdAsk {
         match self {
             Self::Renew(job) => job.ticket,
             Self::Release(job) => job.ticket,
+            Self::Rewrite(job) => job.ticket(),
         }
     }
 
@@ -48,6 +51,7 @@ impl ColdAsk {
         match self {
             Self::Renew(job) => &job.renew.lock_id,
             Self::Release(job) => &job.release.lock_id,
+            Self::Rewrite(job) => &job.renew.lock_id,
         }
     }
 
@@ -55,6 +59,7 @@ impl ColdAsk {
         match self {
             Self::Renew(job) => job.renew.token,
             Self::Release(job) => job.release.token,
+            Self::Rewrite(job) => job.renew.token,
         }
     }
 }
@@ -143,6 +148,9 @@ impl Engine {
 
     fn cold_found(&mut self, job: ColdJob, record: Option<&KeyValue>, guard: Option<&KeyValue>) {
         self.guard_seen(job.shard, guard);
+        if let ColdAsk::Rewrite(rewrite) = job.ask {
+            return self.rewrite_read(*rewrite, record);
+        }
         if !matches!(read_guard(guard), GuardSeen::Read(guard, _) if admits(&guard)) {
             return self.fail(job.ask.ticket(), Trouble::Moving);
         }
@@ -168,6 +176,7 @@ impl Engine {
             Whereabouts::Slot(_) => match job.ask {
                 ColdAsk::Renew(job) => self.renew_somewhere(job),
                 ColdAsk::Release(job) => self.release_somewhere(job),
+                ColdAsk::Rewrite(_) => {}
             },
             Whereabouts::NoSlot(group) => {
                 self.want_check(group);
@@ -187,6 +196,7 @@ impl Engine {
         match ask {
             ColdAsk::Renew(job) => self.answer_renew(job.ticket, RenewOutcome::Ended(ended)),
             ColdAsk::Release(job) => self.answer_release(job.ticket, ReleaseOutcome::Released),
+            ColdAsk::Rewrite(_) => {}
         }
     }
 
@@ -198,6 +208,7 @@ impl Engine {
             ColdAsk::Release(job) => {
                 self.answer_release(job.ticket, ReleaseOutcome::TokenMismatch);
             }
+            ColdAsk::Rewrite(_) => {}
         }
     }
 }

@@ -10,12 +10,12 @@ use crate::engine::cold::{ColdAsk, ColdJob};
 use crate::engine::later::Task;
 use crate::engine::records::LockRecord;
 use crate::engine::renew::{RenewJob, Whereabouts};
-use crate::engine::slot::SlotState;
+use crate::engine::slot::{AtomicSlotWord, SlotState, SlotWord};
 use crate::engine::tickets::{Kind, Ticket, Trouble};
 use crate::engine::wheel::{Entry, Tick};
-use crate::engine::writes::{SlotRef, WriteOp};
+use crate::engine::writes::{EndingRef, SlotRef, WriteOp};
 use crate::limits;
-use crate::lock_id::GroupId;
+use crate::lock_id::{GroupId, SlotIndex};
 use crate::service::{Ended, Release, ReleaseOutcome, RenewOutcome};
 use crate::time::Instant;
 use holdfast_store::KeyValue;
@@ -53,6 +53,10 @@ impl Waiter {
 pub(crate) struct Endings(BTreeMap<SlotRef, Vec<Waiter>>);
 
 impl Endings {
+    pub(crate) fn has(&self, at: SlotRef) -> bool {
+        self.0.contains_key(&at)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = SlotRef> {
         self.0.keys().copied()
     }
@@ -105,34 +109,50 @@ impl Engine {
 
     /// Ends a hold if that has not begun yet, and lets `waiter` wait for it.
     pub(crate) fn end_hold(&mut self, at: SlotRef, waiter: Option<Waiter>) {
-        let Some(ctl) = self.groups.get(at.group) else {
+        if let Some(Err(word)) = self.end_slot(at, |word, _| word.end())
+            && word.state != SlotState::Ending
+        {
             return;
-        };
-        let began = ctl.group.with_slot(at.slot, |slot| slot.word.end().is_ok()) == Some(true);
-        self.endings.0.entry(at).or_default().extend(waiter);
-        if began {
-            self.queue_write(WriteOp::Delete(at));
         }
+        self.await_end(at, waiter);
     }
 
     /// Lets `waiter` wait for the end of a hold whose deadline has passed.
     pub(crate) fn end_passed_hold(&mut self, at: SlotRef, waiter: Waiter) {
+        match self.end_slot(at, AtomicSlotWord::expire) {
+            Some(Ok(())) => self.stats.expired.add(1),
+            Some(Err(word)) if word.state == SlotState::Ending => {}
+            // A renewal that began before the deadline has won.
+            _ => return self.fail(waiter.ticket(), Trouble::Unknown),
+        }
+        self.await_end(at, Some(waiter));
+    }
+
+    fn end_slot(
+        &self,
+        at: SlotRef,
+        end: impl FnOnce(&AtomicSlotWord, Instant) -> Result<(), SlotWord>,
+    ) -> Option<Result<(), SlotWord>> {
+        let ctl = self.groups.get(at.group)?;
+        ctl.group
+            .with_slot(at.slot, |slot| end(&slot.word, self.now))
+    }
+
+    /// Has the record of an ending hold deleted. A second delete for one that nobody waited for
+    /// so far does no harm: the one that comes later finds nothing to do.
+    fn await_end(&mut self, at: SlotRef, waiter: Option<Waiter>) {
         let Some(ctl) = self.groups.get(at.group) else {
             return;
         };
-        let now = self.now;
-        match ctl.group.with_slot(at.slot, |slot| slot.word.expire(now)) {
-            Some(Ok(())) => {
-                self.stats.expired.add(1);
-                self.endings.0.entry(at).or_default().push(waiter);
-                self.queue_write(WriteOp::Delete(at));
-            }
-            Some(Err(word)) if word.state == SlotState::Ending => {
-                self.endings.0.entry(at).or_default().push(waiter);
-            }
-            // A renewal that began before the deadline has won.
-            _ => self.fail(waiter.ticket(), Trouble::Unknown),
+        let Some(secret) = ctl.group.with_slot(at.slot, |slot| slot.secret) else {
+            return;
+        };
+        let waiters = self.endings.0.entry(at).or_default();
+        if waiters.is_empty() {
+            self.writes
+                .send_soon(WriteOp::Delete(EndingRef { at, secret }));
         }
+        waiters.extend(waiter);
     }
 
     /// Has the wheel look at the hold when its deadline comes.
@@ -177,16 +197,18 @@ impl Engine {
                     return None;
                 }
                 slot.set_armed(Tick::NONE);
-                Some(slot.word.expire(now))
+                Some((slot.word.expire(now), slot.secret))
             });
             match outcome.flatten() {
-                Some(Ok(())) => {
+                Some((Ok(()), secret)) => {
                     self.stats.expired.add(1);
                     self.endings.0.entry(at).or_default();
-                    self.queue_write(WriteOp::Delete(at));
+                    self.queue_expiry(EndingRef { at, secret });
                 }
-                Some(Err(word)) if word.state == SlotState::Held => self.arm(at, word.deadline),
-                Some(Err(_)) | None => {}
+                Some((Err(word), _)) if word.state == SlotState::Held => {
+                    self.arm(at, word.deadline);
+                }
+                Some((Err(_), _)) | None => {}
             }
         }
     }
@@ -194,20 +216,23 @@ impl Engine {
     /// The delete did not happen: its compares failed. `record` is what etcd has at the name.
     pub(crate) fn delete_refused(
         &mut self,
-        at: SlotRef,
+        ending: EndingRef,
         record: Option<&KeyValue>,
         group_key: Option<&KeyValue>,
     ) {
+        let EndingRef { at, secret } = ending;
         let Some(ctl) = self.groups.get(at.group) else {
             return;
         };
         let own = record.filter(|kv| {
             LockRecord::read(kv).is_some_and(|(_, id)| {
-                ctl.group.with_slot(at.slot, |slot| slot.is_of(&id)) == Some(true)
+                ctl.group
+                    .with_slot(at.slot, |slot| slot.secret == secret && slot.is_of(&id))
+                    == Some(true)
             })
         });
         let Some(own) = own else {
-            return self.hold_ended(at);
+            return self.hold_ended(ending);
         };
         let revision = own.mod_revision;
         ctl.group
@@ -215,14 +240,23 @@ impl Engine {
         if group_key.is_some_and(|kv| kv.mod_revision != ctl.revision) {
             self.suspect_group(at.group);
         }
-        self.do_later(limits::LOOK_AGAIN, Task::Write(WriteOp::Delete(at)));
+        self.do_later(limits::LOOK_AGAIN, Task::Write(WriteOp::Delete(ending)));
     }
 
     /// The hold's record is certainly not in etcd any more.
-    pub(crate) fn hold_ended(&mut self, at: SlotRef) {
-        let Some(waiters) = self.endings.0.remove(&at) else {
+    pub(crate) fn hold_ended(&mut self, ending: EndingRef) {
+        let EndingRef { at, secret } = ending;
+        let Some(ctl) = self.groups.get_mut(at.group) else {
             return;
         };
+        let this = ctl.group.with_slot(at.slot, |slot| {
+            slot.secret == secret && slot.state() == SlotState::Ending
+        });
+        if this != Some(true) {
+            return;
+        }
+        ctl.ends += 1;
+        let waiters = self.endings.0.remove(&at).unwrap_or_default();
         self.free_slot(at.group, at.slot);
         for waiter in waiters {
             match waiter {
@@ -239,11 +273,13 @@ impl Engine {
 
     /// The group's table is gone; what waited for one of its locks is looked up in etcd.
     pub(crate) fn endings_of_lost_group(&mut self, group: GroupId) {
-        let (lost, kept) = std::mem::take(&mut self.endings.0)
-            .into_iter()
-            .partition(|(at, _): &(SlotRef, _)| at.group == group);
-        self.endings.0 = kept;
-        let lost: BTreeMap<SlotRef, Vec<Waiter>> = lost;
+        let slot = |index| SlotRef {
+            group,
+            slot: SlotIndex(index),
+        };
+        let mut lost = self.endings.0.split_off(&slot(0));
+        let mut rest = lost.split_off(&slot(u16::MAX));
+        self.endings.0.append(&mut rest);
         for waiter in lost.into_values().flatten() {
             match waiter {
                 Waiter::Renew(job) => self.renew_somewhere(job),

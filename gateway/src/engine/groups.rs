@@ -49,8 +49,15 @@ pub(crate) struct GroupCtl {
     pub(crate) listed: bool,
     /// When its claim's success was received.
     pub(crate) claimed_at: Instant,
+    /// The session TTL of the owner it was claimed from.
+    pub(crate) heir_of_ttl: Millis,
     /// When its slots are to be compared with etcd.
     pub(crate) check_due: Instant,
+    /// Holds that have ended in it, ever.
+    pub(crate) ends: u64,
+    /// Records on its lease that this version cannot read: they are not served, but the lease
+    /// must live for them.
+    pub(crate) unreadable: usize,
     free: Vec<SlotIndex>,
     used: usize,
     empty_since: Instant,
@@ -72,7 +79,10 @@ impl GroupCtl {
             state,
             listed: false,
             claimed_at: Instant::NEVER,
+            heir_of_ttl: Millis::ZERO,
             check_due: now + limits::SURVEY_INTERVAL,
+            ends: 0,
+            unreadable: 0,
             free: Vec::new(),
             used: 0,
             empty_since: now,
@@ -154,6 +164,19 @@ impl GroupCtl {
     }
 }
 
+/// Where a shard has room for another lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// In this group.
+    In(GroupId),
+    /// In a group that is being made.
+    Coming,
+    /// In a group whose lease is not proven at the moment.
+    Unproven,
+    /// Nowhere: there are as many groups as may be.
+    None,
+}
+
 /// Two records say that they belong in one slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SlotTaken;
@@ -221,11 +244,13 @@ impl Groups {
 }
 
 impl Engine {
-    /// Makes a new group for the shard, unless one is on its way.
-    pub(crate) fn open_group(&mut self, shard: ShardId) {
-        let opening = self.shards.get(&shard).is_some_and(|shard| shard.opening);
-        if opening || self.groups.len() >= limits::GROUPS_MAX {
-            return;
+    /// Makes a new group for the shard, unless one is on its way. Tells whether one is.
+    pub(crate) fn open_group(&mut self, shard: ShardId) -> Room {
+        if self.shard_mut(shard).opening {
+            return Room::Coming;
+        }
+        if self.groups.len() >= limits::GROUPS_MAX {
+            return Room::None;
         }
         self.shard_mut(shard).opening = true;
         let id = GroupId(self.rng.next_u64());
@@ -241,6 +266,7 @@ impl Engine {
         let ttl_s = u32::try_from(self.settings.group_ttl.as_secs()).unwrap_or(u32::MAX);
         let op = Op::LeaseGrant { lease, ttl_s };
         self.call(op, limits::CALL_TIMEOUT, Purpose::GroupLease(id));
+        Room::Coming
     }
 
     pub(crate) fn on_group_lease(
@@ -272,12 +298,8 @@ impl Engine {
             return;
         };
         tracing::warn!(cluster = %self.settings.cluster, %error, "lease group not made");
-        if matches!(
-            error,
-            StoreError::Definite(holdfast_store::DefiniteError::NoSpace)
-        ) {
-            self.note_no_space();
-        }
+        // No key was written that names the lease, so nobody can use it.
+        self.revoke(ctl.lease);
         self.do_later(limits::RETRY_BACKOFF, Task::OpenGroup(ctl.shard));
     }
 
@@ -293,6 +315,7 @@ impl Engine {
         };
         ctl.revision = revision;
         ctl.state = GroupState::Open;
+        ctl.check_due = self.now + self.survey_interval;
         ctl.group.begin_serving();
         let shard = ctl.shard;
         self.table.insert(Arc::clone(&ctl.group));
@@ -314,23 +337,27 @@ impl Engine {
     }
 
     /// A group of the shard that has room; asks for the next one in good time.
-    pub(crate) fn group_with_room(&mut self, shard: ShardId) -> Option<GroupId> {
+    pub(crate) fn group_with_room(&mut self, shard: ShardId) -> Room {
         while let Some(id) = self.shard_mut(shard).with_room.last().copied() {
             match self.groups.get_mut(id) {
                 Some(ctl) if ctl.state == GroupState::Open && ctl.room() > 0 => {
+                    if ctl.group.proven_until() <= self.now {
+                        self.round.want();
+                        return Room::Unproven;
+                    }
                     let nearly_full = ctl.room() < limits::GROUP_LOCKS_MAX / 8;
                     if nearly_full && self.shard_mut(shard).with_room.len() == 1 {
+                        // If there can be none, this one is filled first.
                         self.open_group(shard);
                     }
-                    return Some(id);
+                    return Room::In(id);
                 }
                 Some(ctl) => ctl.listed = false,
                 None => {}
             }
             self.shard_mut(shard).with_room.pop();
         }
-        self.open_group(shard);
-        None
+        self.open_group(shard)
     }
 
     pub(crate) fn free_slot(&mut self, id: GroupId, slot: SlotIndex) {
@@ -383,6 +410,8 @@ impl Engine {
             return;
         }
         self.groups.next_tidy = self.now + limits::TIDY_INTERVAL;
+        self.drop_answered_acquires();
+        self.drop_answered_parked();
         let now = self.now;
         let empty: Vec<_> = self
             .groups
@@ -398,6 +427,7 @@ impl Engine {
                     limits::GROUP_IDLE
                 };
                 ctl.used == 0
+                    && ctl.unreadable == 0
                     && matches!(ctl.state, GroupState::Open | GroupState::Closed)
                     && now.since(ctl.empty_since) >= patience
             })

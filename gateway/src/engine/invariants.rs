@@ -2,6 +2,9 @@
 
 use crate::engine::Engine;
 use crate::engine::slot::SlotState;
+use crate::engine::wheel::Tick;
+use crate::engine::writes::SlotRef;
+use crate::lock_id::SlotIndex;
 
 /// The invariants of the design, and those of the tables they rest on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +13,8 @@ pub enum InvariantId {
     SlotCount,
     /// A hold that is ending is on its way out: someone will delete its record.
     EndingTracked,
+    /// Every hold has an entry in the wheel, or it would never end.
+    HoldArmed,
     /// PROOF: without a session nothing is proven.
     Proof,
     /// BOUND: no group has more slots than it may.
@@ -38,8 +43,23 @@ impl Engine {
                 return Some(InvariantId::EndingTracked);
             }
         }
-        for (_, ctl) in self.groups.iter() {
+        for (group, ctl) in self.groups.iter() {
             let slots = ctl.group.slots();
+            for (at, slot) in slots.iter().enumerate() {
+                let at = SlotRef {
+                    group,
+                    slot: SlotIndex(u16::try_from(at).unwrap_or(u16::MAX)),
+                };
+                match slot.state() {
+                    SlotState::Ending if !self.endings.has(at) => {
+                        return Some(InvariantId::EndingTracked);
+                    }
+                    SlotState::Held if slot.armed() == Tick::NONE.as_u32() => {
+                        return Some(InvariantId::HoldArmed);
+                    }
+                    _ => {}
+                }
+            }
             let used = slots
                 .iter()
                 .filter(|slot| slot.state() != SlotState::Free)

@@ -32,6 +32,7 @@ mod fence;
 mod groups;
 mod invariants;
 mod later;
+mod mutation;
 mod outcome;
 mod proof;
 mod records;
@@ -50,12 +51,14 @@ mod writes;
 
 pub use calls::CallId;
 pub use invariants::InvariantId;
+pub use mutation::Mutation;
 pub use settings::Settings;
 pub use stats::EngineStats;
 pub use table::{ClusterProof, FastRenewal, Table};
 pub(crate) use tickets::Trouble;
 pub use tickets::{Answer, Ticket};
 
+use crate::limits;
 use crate::service::{Acquire, Release, Renew};
 use crate::time::{Instant, Millis};
 use calls::Calls;
@@ -137,6 +140,9 @@ pub struct Engine {
     survey: survey::Surveys,
     wheel: wheel::Wheel,
     home_seen: bool,
+    survey_interval: Millis,
+    /// etcd's id of the cluster whose identity was found right; nothing else is believed.
+    cluster_id: Option<u64>,
 }
 
 impl Engine {
@@ -173,6 +179,8 @@ impl Engine {
             survey: survey::Surveys::default(),
             wheel: wheel::Wheel::new(now),
             home_seen: false,
+            survey_interval: limits::SURVEY_INTERVAL,
+            cluster_id: None,
         }
     }
 
@@ -201,7 +209,11 @@ impl Engine {
                 Input::Reply(call, result) => self.on_reply(call, result),
                 Input::Tick => self.on_tick(),
                 Input::HomeSeen => self.home_seen = true,
-                Input::ClockJumped => self.void_all_proofs("the machine's clocks jumped"),
+                Input::ClockJumped => {
+                    // What a round has asked so far was sent by the old clock.
+                    self.round.reset();
+                    self.void_all_proofs("the machine's clocks jumped");
+                }
                 Input::Stop => self.stop(),
             }
         }
@@ -237,6 +249,16 @@ impl Engine {
         self.keep_groups();
         self.keep_survey();
         self.publish_gauges();
+    }
+
+    /// Compares the keys on a group's lease with its table so often, from the next group on.
+    pub fn set_survey_interval(&mut self, interval: Millis) {
+        self.survey_interval = interval;
+    }
+
+    /// Whether this deliberate mistake is made; never without the feature `mutations`.
+    pub(crate) fn mutated(&self, mutation: Mutation) -> bool {
+        self.proof.mutated(mutation)
     }
 
     fn is_proven(&self) -> bool {

@@ -76,10 +76,6 @@ impl Engine {
             // Which of its leases is missing, or which of its values is too large, is not told:
             // halve it until it is one.
             DefiniteError::LeaseNotFound | DefiniteError::Invalid(_) => true,
-            DefiniteError::NoSpace => {
-                self.note_no_space();
-                false
-            }
             DefiniteError::Unreachable(_)
             | DefiniteError::Denied(_)
             | DefiniteError::LeaseExists => false,
@@ -102,8 +98,7 @@ impl Engine {
         match op {
             WriteOp::Grant(grant) => {
                 self.suspect_group(grant.at.group);
-                self.free_slot(grant.at.group, grant.at.slot);
-                self.retry_acquire(grant.job);
+                self.grant_undone(*grant);
             }
             WriteOp::Rewrite(rewrite) => {
                 self.suspect_group(rewrite.at.group);
@@ -111,9 +106,9 @@ impl Engine {
             }
             WriteOp::OpenGroup(id) => self.group_failed(id, &StoreError::Definite(error.clone())),
             WriteOp::Claim(claim) => self.claim_ends(claim.orphan.group),
-            WriteOp::Delete(at) => {
-                self.suspect_group(at.group);
-                self.do_later(limits::RETRY_BACKOFF, Task::Write(WriteOp::Delete(at)));
+            WriteOp::Delete(ending) => {
+                self.suspect_group(ending.at.group);
+                self.do_later(limits::RETRY_BACKOFF, Task::Write(WriteOp::Delete(ending)));
             }
             WriteOp::RetireGroup(id) => {
                 self.do_later(limits::RETRY_BACKOFF, Task::Write(WriteOp::RetireGroup(id)));
@@ -124,7 +119,7 @@ impl Engine {
     fn op_done(&mut self, op: WriteOp, header: Header) {
         match op {
             WriteOp::Grant(grant) => self.grant_landed(*grant, header.revision),
-            WriteOp::Delete(at) => self.hold_ended(at),
+            WriteOp::Delete(ending) => self.hold_ended(ending),
             WriteOp::Rewrite(rewrite) => self.rewrite_landed(*rewrite, header.revision),
             WriteOp::OpenGroup(id) => self.group_opened(id, header.revision),
             WriteOp::RetireGroup(id) => self.group_retired(id),
@@ -136,7 +131,9 @@ impl Engine {
     fn op_refused(&mut self, op: WriteOp, found: &Found) {
         match op {
             WriteOp::Grant(grant) => self.grant_refused(*grant, found),
-            WriteOp::Delete(at) => self.delete_refused(at, found.get(0), found.get(1)),
+            WriteOp::Delete(ending) => {
+                self.delete_refused(ending, found.get(0), found.get(1));
+            }
             WriteOp::Rewrite(rewrite) => {
                 self.round.want();
                 self.fail_rewrite(*rewrite, Trouble::Unknown);
@@ -158,15 +155,16 @@ impl Engine {
 
     /// Reads what became of a batch that can have no effect any more.
     pub(crate) fn resolve(&mut self, batch: Batch) {
-        let gets: Vec<_> = batch
-            .ops
-            .iter()
-            .map(|op| {
-                // A write whose group is gone is read all the same, to keep the order.
-                let key = self.key_of(op).or_else(|| self.session_key());
-                Get::all(KeyRange::one(key.unwrap_or_else(|| "/".into())))
-            })
-            .collect();
+        let Some(session) = self.get_session_key() else {
+            return;
+        };
+        // The session's key is read with them: only while it is there is what they show the doing
+        // of this gateway. A write whose group is gone is read all the same, to keep the order.
+        let keys = batch.ops.iter().map(|op| match self.key_of(op) {
+            Some(key) => Get::all(KeyRange::one(key)),
+            None => session.clone(),
+        });
+        let gets: Vec<_> = std::iter::once(session.clone()).chain(keys).collect();
         self.call(
             Op::Txn(Txn::read(gets)),
             limits::CALL_TIMEOUT,
@@ -179,7 +177,12 @@ impl Engine {
             Ok(reply) => reply,
             Err(_) => return self.do_later(limits::RETRY_BACKOFF, Task::Resolve(batch)),
         };
-        for (op, found) in batch.ops.into_iter().zip(Found::new(reply.ops).0) {
+        let mut found = Found::new(reply.ops).0.into_iter();
+        let session = found.next().flatten();
+        if !session.is_some_and(|kv| self.is_session_key(&kv)) {
+            return self.session_lost();
+        }
+        for (op, found) in batch.ops.into_iter().zip(found) {
             self.op_resolved(op, found);
         }
     }
@@ -196,17 +199,17 @@ impl Engine {
                     .filter(|kv| LockRecord::read(kv).is_some_and(|(_, id)| id == grant.lock_id));
                 match ours.map(|kv| kv.mod_revision) {
                     Some(revision) => self.grant_landed(*grant, revision),
-                    None => {
-                        self.free_slot(grant.at.group, grant.at.slot);
-                        self.retry_acquire(grant.job);
-                    }
+                    None => self.grant_undone(*grant),
                 }
             }
-            WriteOp::Delete(at) => self.delete_refused(at, found.as_ref(), None),
+            WriteOp::Delete(ending) => self.delete_refused(ending, found.as_ref(), None),
             WriteOp::Rewrite(rewrite) => {
+                // Whoever wrote it: what counts is that the record says enough.
                 let landed = found.as_ref().filter(|kv| {
                     kv.mod_revision > rewrite.read_revision
-                        && LockRecord::read(kv).is_some_and(|(_, id)| id == rewrite.lock_id)
+                        && LockRecord::read(kv).is_some_and(|(record, id)| {
+                            id == rewrite.lock_id && record.ttl() >= rewrite.ttl
+                        })
                 });
                 match landed.map(|kv| kv.mod_revision) {
                     Some(revision) => self.rewrite_landed(*rewrite, revision),
@@ -219,7 +222,7 @@ impl Engine {
             },
             WriteOp::RetireGroup(id) => match found {
                 Some(_) => self.queue_write(WriteOp::RetireGroup(id)),
-                // The fence found this session alive, so nobody else can have deleted it.
+                // The session was alive when this was read, so nobody else can have deleted it.
                 None => self.group_retired(id),
             },
             WriteOp::Claim(claim) => match found {

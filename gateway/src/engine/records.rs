@@ -194,6 +194,9 @@ pub(crate) struct SessionRecord {
 pub(crate) struct GroupRecord {
     pub(crate) shard: u32,
     pub(crate) lease: String,
+    /// The TTL of its owner's session: an heir waits that much longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) session_ttl_ms: Option<u64>,
     /// A move to another cluster has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) to: Option<serde_json::Value>,

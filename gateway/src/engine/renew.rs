@@ -2,20 +2,18 @@
 
 use crate::engine::Engine;
 use crate::engine::acquire::Job;
-use crate::engine::calls::{Purpose, as_txn};
 use crate::engine::cold::{ColdAsk, ColdJob};
 use crate::engine::ending::Waiter;
 use crate::engine::groups::GroupState;
-use crate::engine::records::{self, LockRecord};
+use crate::engine::records::LockRecord;
 use crate::engine::slot::SlotState;
 use crate::engine::table::FastRenewal;
 use crate::engine::tickets::{Kind, Ticket, Trouble};
 use crate::engine::writes::{SlotRef, WriteOp};
-use crate::limits;
 use crate::lock_id::{GroupId, LockId};
 use crate::service::{Ended, Renew, RenewOutcome};
 use crate::time::Millis;
-use holdfast_store::{Get, KeyRange, Op, Reply, Revision, StoreError, Txn, TxnOpReply};
+use holdfast_store::{KeyValue, Revision};
 use shard_map::ShardId;
 
 /// A renewal that waits for its answer.
@@ -48,7 +46,13 @@ pub(crate) enum Whereabouts {
 pub(crate) struct RewriteJob {
     wanted_by: RewriteFor,
     at: SlotRef,
-    renew: Renew,
+    pub(crate) renew: Renew,
+}
+
+impl RewriteJob {
+    pub(crate) fn ticket(&self) -> Ticket {
+        self.wanted_by.ticket()
+    }
 }
 
 /// The rewrite itself.
@@ -60,7 +64,8 @@ pub(crate) struct Rewrite {
     pub(crate) read_revision: Revision,
     pub(crate) record: Vec<u8>,
     renew: Renew,
-    ttl: Millis,
+    /// What the record says then, at least.
+    pub(crate) ttl: Millis,
 }
 
 /// Who wants a longer TTL.
@@ -162,34 +167,29 @@ impl Engine {
     /// The hold is to last longer than its record says: the record is rewritten first, so that
     /// an heir waits long enough.
     pub(crate) fn want_rewrite(&mut self, wanted_by: RewriteFor, at: SlotRef, renew: Renew) {
-        let get = Get::all(KeyRange::one(records::lock_key(renew.lock_id.name())));
-        let job = RewriteJob {
+        let Some(ctl) = self.groups.get(at.group) else {
+            return self.fail(wanted_by.ticket(), Trouble::Unknown);
+        };
+        let shard = ctl.shard;
+        let job = Box::new(RewriteJob {
             wanted_by,
             at,
             renew,
-        };
-        self.call(
-            Op::Txn(Txn::read([get])),
-            limits::CALL_TIMEOUT,
-            Purpose::Rewrite(Box::new(job)),
-        );
+        });
+        self.queue_cold(ColdJob::new(shard, ColdAsk::Rewrite(job)));
     }
 
-    pub(crate) fn on_rewrite_read(&mut self, job: RewriteJob, result: Result<Reply, StoreError>) {
-        let kv = as_txn(result)
-            .ok()
-            .and_then(|reply| match reply.ops.into_iter().next() {
-                Some(TxnOpReply::Get(get)) => get.kvs.into_iter().next(),
-                _ => None,
-            });
+    pub(crate) fn rewrite_read(&mut self, job: RewriteJob, kv: Option<&KeyValue>) {
         let read = kv.and_then(|kv| {
-            let (record, id) = LockRecord::read(&kv)?;
+            let (record, id) = LockRecord::read(kv)?;
             (id == job.renew.lock_id).then_some((kv, record))
         });
         let (Some((kv, mut record)), Some(ttl)) = (read, job.renew.ttl) else {
             return self.fail(job.wanted_by.ticket(), Trouble::Unknown);
         };
-        record.token = Some(record.fencing_token(&kv).0);
+        record.token = Some(record.fencing_token(kv).0);
+        // Never less than what it says: another renewal may have been promised that much.
+        let ttl = ttl.max(record.ttl());
         record.ttl_ms = ttl.as_ms();
         let rewrite = Rewrite {
             wanted_by: job.wanted_by,
@@ -214,7 +214,7 @@ impl Engine {
             same = slot.is_of(&rewrite.lock_id) && slot.state() != SlotState::Free;
             if same {
                 slot.revision = slot.revision.max(revision);
-                slot.set_ttl(rewrite.ttl);
+                slot.set_ttl(slot.ttl().max(rewrite.ttl));
             }
         });
         if !same {

@@ -26,6 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     running: Option<Round>,
+    /// Another round is to follow the one that is running.
+    wanted: bool,
     next: Instant,
     counter: u64,
 }
@@ -57,12 +59,17 @@ impl Rounds {
 
     /// Something wants to be looked at: begin the next round at once.
     pub(crate) fn want(&mut self) {
-        self.next = Instant::NEVER;
+        if self.running.is_some() {
+            self.wanted = true;
+        } else {
+            self.next = Instant::NEVER;
+        }
     }
 
     /// Forgets the round that is running; what it has asked says nothing any more.
     pub(crate) fn reset(&mut self) {
         self.running = None;
+        self.wanted = false;
         self.next = Instant::NEVER;
     }
 }
@@ -145,6 +152,9 @@ impl Engine {
         let Some(round) = self.round.running.take_if(|round| round.id == id) else {
             return;
         };
+        if std::mem::take(&mut self.round.wanted) {
+            self.round.next = Instant::NEVER;
+        }
         match as_txn(result).ok().and_then(read_of_round) {
             Some(seen) => self.conclude(&round, &seen),
             None => {
@@ -159,6 +169,7 @@ impl Engine {
             self.void_all_proofs("the endpoints answer for another cluster");
             return;
         }
+        self.cluster_id = Some(seen.header.cluster_id);
         let Some(live) = self.session.live() else {
             return;
         };

@@ -89,6 +89,13 @@ impl Engine {
         self.shard_mut(job.shard).parked.push_back(job);
     }
 
+    /// Forgets parked acquires that have been answered otherwise.
+    pub(crate) fn drop_answered_parked(&mut self) {
+        for shard in self.shards.values_mut() {
+            shard.parked.retain(|job| self.tickets.is_open(job.ticket));
+        }
+    }
+
     /// What was parked may go on.
     pub(crate) fn unpark(&mut self, shard: ShardId) {
         let parked = std::mem::take(&mut self.shard_mut(shard).parked);

@@ -37,8 +37,13 @@ struct Survey {
 enum Goal {
     /// Fill the table of a claimed group.
     Load,
-    /// Compare the table with etcd: the holds that were settled when it began, by key.
-    Compare(BTreeMap<Key, (SlotIndex, Secret)>),
+    /// Compare the table with etcd.
+    Compare {
+        /// The holds that were settled when it began, by key.
+        settled: BTreeMap<Key, (SlotIndex, Secret)>,
+        /// How many holds of the group had ended then.
+        ends: u64,
+    },
 }
 
 /// The surveys that run, and the loads that wait for their turn.
@@ -81,6 +86,13 @@ impl Engine {
         }
     }
 
+    fn check_again(&mut self, group: GroupId) {
+        let soon = self.now + limits::RETRY_BACKOFF;
+        if let Some(ctl) = self.groups.get_mut(group) {
+            ctl.check_due = ctl.check_due.min(soon);
+        }
+    }
+
     /// Begins the comparison that is most overdue; one at a time.
     pub(crate) fn keep_survey(&mut self) {
         if !self.survey.running.is_empty() || !self.is_proven() {
@@ -99,7 +111,8 @@ impl Engine {
         let Some(ctl) = self.groups.get_mut(group) else {
             return;
         };
-        ctl.check_due = self.now + limits::SURVEY_INTERVAL;
+        ctl.check_due = self.now + self.survey_interval;
+        let ends = ctl.ends;
         let settled = ctl
             .group
             .slots()
@@ -112,7 +125,7 @@ impl Engine {
                 Some((key, (index, slot.secret)))
             })
             .collect();
-        self.start_survey(group, Goal::Compare(settled));
+        self.start_survey(group, Goal::Compare { settled, ends });
     }
 
     fn start_survey(&mut self, group: GroupId, goal: Goal) {
@@ -169,10 +182,9 @@ impl Engine {
             }
             None => {
                 // Another term, a lease that is gone, no answer: begin again.
-                self.round.want();
                 match survey.goal {
                     Goal::Load => self.do_later(limits::RETRY_BACKOFF, Task::Survey(group)),
-                    Goal::Compare(_) => self.want_check(group),
+                    Goal::Compare { .. } => self.check_again(group),
                 }
                 self.next_load();
             }
@@ -221,7 +233,7 @@ impl Engine {
         let mut keys = vec![group_key];
         match &survey.goal {
             Goal::Load => keys.extend(locks.cloned()),
-            Goal::Compare(settled) => {
+            Goal::Compare { settled, .. } => {
                 let slots = ctl.group.slots();
                 let used: std::collections::BTreeSet<Key> = slots
                     .iter()
@@ -255,7 +267,7 @@ impl Engine {
         }
         match goal {
             Goal::Load => self.loaded(group, &records),
-            Goal::Compare(settled) => self.compared(group, &settled, &records),
+            Goal::Compare { settled, ends } => self.compared(group, &settled, ends, &records),
         }
     }
 
@@ -267,6 +279,7 @@ impl Engine {
             return;
         };
         ctl.state = GroupState::Closed;
+        ctl.check_due = self.now + self.survey_interval;
         ctl.group.begin_serving();
         tracing::info!(
             cluster = %self.settings.cluster, group = %group, locks = ctl.used(),
@@ -278,15 +291,22 @@ impl Engine {
         &mut self,
         group: GroupId,
         settled: &BTreeMap<Key, (SlotIndex, Secret)>,
+        ends: u64,
         records: &[(Key, Option<KeyValue>)],
     ) {
+        // Where a hold has ended meanwhile, a record that was read may be one that is gone.
+        let ended = self.groups.get(group).is_none_or(|ctl| ctl.ends != ends);
+        if let Some(ctl) = self.groups.get_mut(group).filter(|_| !ended) {
+            // Those that are still there are counted again below.
+            ctl.unreadable = 0;
+        }
         for (key, kv) in records {
             match (settled.get(key), kv) {
                 (Some((slot, secret)), found) => {
                     self.settled_but_unlisted(group, *slot, *secret, found.as_ref());
                 }
-                (None, Some(kv)) => self.adopt(group, kv),
-                (None, None) => {}
+                (None, Some(kv)) if !ended => self.adopt(group, kv),
+                (None, _) => {}
             }
         }
     }
@@ -319,36 +339,31 @@ impl Engine {
 
     /// Puts a record that no slot knows into its slot, as after a claim.
     fn adopt(&mut self, group: GroupId, kv: &KeyValue) {
-        let Some((record, id)) = LockRecord::read(kv) else {
-            return;
-        };
-        let token = record.fencing_token(kv);
-        let Some(name) = records::name_of(&kv.key) else {
-            return;
-        };
-        let session_ttl = self.settings.session_ttl;
         let now = self.now;
+        let session_ttl = self.settings.session_ttl;
         let Some(ctl) = self.groups.get_mut(group) else {
             return;
         };
-        if kv.lease != Some(ctl.lease) || id.group() != group {
+        if kv.lease != Some(ctl.lease) {
             return;
         }
-        let known = ctl.group.with_slot(id.slot(), |slot| {
-            slot.is_of(&id) && slot.state() != SlotState::Free
-        });
-        if known == Some(true) {
+        let read = LockRecord::read(kv).filter(|(_, id)| id.group() == group);
+        let (Some((record, id)), Some(name)) = (read, records::name_of(&kv.key)) else {
+            return self.cannot_adopt(group, "cannot be read by this version");
+        };
+        // A lock id never lives twice, so a slot that had it knows better than this record.
+        if ctl.group.with_slot(id.slot(), |slot| slot.is_of(&id)) == Some(true) {
             return;
         }
-        let since = match ctl.state {
-            GroupState::Loading => ctl.claimed_at,
-            _ => now,
+        let (since, session_ttl) = match ctl.state {
+            GroupState::Loading => (ctl.claimed_at, session_ttl.max(ctl.heir_of_ttl)),
+            _ => (now, session_ttl),
         };
         let deadline = since + record.ttl() + session_ttl;
         let placed = ctl.take_slot_at(id.slot(), |slot| {
             slot.secret = id.secret();
             slot.name = Some(name);
-            slot.token = token;
+            slot.token = record.fencing_token(kv);
             slot.revision = kv.mod_revision;
             slot.set_ttl(record.ttl());
             slot.word.store(SlotWord::held(deadline));
@@ -361,13 +376,18 @@ impl Engine {
                 },
                 deadline,
             ),
-            Err(_) => {
-                tracing::error!(
-                    cluster = %self.settings.cluster, group = %group, slot = id.slot().0,
-                    "two records claim one slot; the second is not served"
-                );
-                self.stats.survey_findings.add(1);
-            }
+            Err(_) => self.cannot_adopt(group, "claims a slot that another has"),
+        }
+    }
+
+    /// The record is not served here; the group's lease is kept for it.
+    fn cannot_adopt(&mut self, group: GroupId, why: &str) {
+        tracing::error!(
+            cluster = %self.settings.cluster, group = %group, why, "a lock's record is not served"
+        );
+        self.stats.survey_findings.add(1);
+        if let Some(ctl) = self.groups.get_mut(group) {
+            ctl.unreadable += 1;
         }
     }
 }

@@ -5,6 +5,7 @@
 //! It writes one word. It takes a read lock of its group only, which an engine holds for
 //! writing just as long as a slot takes to fill.
 
+use crate::engine::mutation::{Mistake, Mutation};
 use crate::engine::proof;
 use crate::engine::slot::{AtomicSlotWord, SlotState, SlotWord};
 use crate::engine::wheel::Tick;
@@ -31,6 +32,7 @@ pub struct ClusterProof {
     pub name: Arc<str>,
     session_until: AtomicU64,
     last_proof: AtomicU64,
+    mistake: Mistake,
 }
 
 /// One lease group.
@@ -105,7 +107,18 @@ impl ClusterProof {
             name,
             session_until: AtomicU64::new(0),
             last_proof: AtomicU64::new(0),
+            mistake: Mistake::default(),
         })
+    }
+
+    /// Has the engine make a deliberate mistake.
+    #[cfg(feature = "mutations")]
+    pub fn mutate(&self, mutation: Mutation) {
+        self.mistake.make(mutation);
+    }
+
+    pub(crate) fn mutated(&self, mutation: Mutation) -> bool {
+        self.mistake.is(mutation)
     }
 
     /// Until when the session is proven to live.

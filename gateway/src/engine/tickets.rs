@@ -154,11 +154,16 @@ impl Engine {
     /// Opens a request, or answers it at once where the cluster can answer nothing.
     pub(crate) fn open_ticket(&mut self, ticket: Ticket, kind: Kind) -> bool {
         self.tickets.open.insert(ticket, kind);
+        // Acquires leave half of the places to renewals and releases.
+        let open_max = match kind {
+            Kind::Acquire => limits::OPEN_REQUESTS_MAX / 2,
+            Kind::Renew | Kind::Release => limits::OPEN_REQUESTS_MAX,
+        };
         let refusal = if self.session.is_stopped() {
             Some(Trouble::Draining)
         } else if !self.is_proven() {
             Some(Trouble::Unproven)
-        } else if self.tickets.open.len() > limits::OPEN_REQUESTS_MAX {
+        } else if self.tickets.open.len() > open_max {
             Some(Trouble::Overloaded)
         } else {
             None

@@ -86,9 +86,6 @@ impl Wheel {
             return;
         }
         while self.next < end {
-            if self.next.is_multiple_of(SLOTS) {
-                self.begin_lap(self.next / SLOTS);
-            }
             let slot = &mut self.near[index(self.next, SLOTS)];
             self.len -= slot.len();
             if due.is_empty() {
@@ -97,6 +94,10 @@ impl Wheel {
                 due.append(slot);
             }
             self.next += 1;
+            if self.next.is_multiple_of(SLOTS) {
+                // At once, so that `next_wakeup` sees what this lap has.
+                self.begin_lap(self.next / SLOTS);
+            }
         }
     }
 
@@ -153,6 +154,19 @@ mod tests {
             slot: SlotIndex(slot),
             tick: Tick::at_or_after(Instant::from_ms(deadline_ms)),
         }
+    }
+
+    #[test]
+    fn an_entry_of_the_next_lap_is_seen_when_this_one_has_just_ended() {
+        let mut wheel = Wheel::new(Instant::NEVER);
+        let mut due = Vec::new();
+        let lap_ms = SLOTS * TICK.as_ms();
+        wheel.arm(entry(1, 2 * lap_ms - TICK.as_ms()));
+        wheel.arm(entry(2, 2 * lap_ms + 8 * TICK.as_ms()));
+        wheel.advance(Instant::from_ms(2 * lap_ms - TICK.as_ms()), &mut due);
+        assert_eq!(due.len(), 1);
+        let wakeup = Instant::from_ms(2 * lap_ms + 8 * TICK.as_ms());
+        assert_eq!(wheel.next_wakeup(), Some(wakeup));
     }
 
     proptest! {

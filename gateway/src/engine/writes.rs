@@ -15,9 +15,9 @@ use crate::engine::records;
 use crate::engine::renew::Rewrite;
 use crate::engine::tickets::Trouble;
 use crate::limits;
-use crate::lock_id::{GroupId, SlotIndex};
+use crate::lock_id::{GroupId, Secret, SlotIndex};
 use holdfast_store::{Key, Op};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 /// A slot of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,13 +26,20 @@ pub(crate) struct SlotRef {
     pub(crate) slot: SlotIndex,
 }
 
+/// A hold that is ending: the slot, and which of the holds that it had in turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EndingRef {
+    pub(crate) at: SlotRef,
+    pub(crate) secret: Secret,
+}
+
 /// One write: a nested transaction of a batch.
 #[derive(Debug)]
 pub(crate) enum WriteOp {
     /// Puts a lock on a group.
     Grant(Box<Grant>),
     /// Deletes the record of a hold that is ending.
-    Delete(SlotRef),
+    Delete(EndingRef),
     /// Rewrites a record with a longer TTL.
     Rewrite(Box<Rewrite>),
     /// Puts the key of a new group.
@@ -48,7 +55,11 @@ pub(crate) enum WriteOp {
 pub(crate) struct Writes {
     /// Batches that must be sent as they are: parts of one that failed as a whole.
     split: VecDeque<Vec<WriteOp>>,
+    /// What somebody waits for.
     queue: VecDeque<WriteOp>,
+    /// Deletes that nobody waits for: they must not hold up the others when a million holds
+    /// expire at once.
+    expiries: VecDeque<EndingRef>,
     acquires: VecDeque<Job>,
     in_flight: usize,
     paused: bool,
@@ -71,6 +82,10 @@ impl Writes {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
+    pub(crate) fn send_soon(&mut self, op: WriteOp) {
+        self.queue.push_back(op);
+    }
+
     pub(crate) fn send_alone(&mut self, ops: Vec<WriteOp>) {
         self.split.push_back(ops);
     }
@@ -78,7 +93,20 @@ impl Writes {
 
 impl Engine {
     pub(crate) fn queue_write(&mut self, op: WriteOp) {
-        self.writes.queue.push_back(op);
+        self.writes.send_soon(op);
+    }
+
+    /// Deletes the record of a hold that is ending, when there is nothing more urgent.
+    pub(crate) fn queue_expiry(&mut self, ending: EndingRef) {
+        self.writes.expiries.push_back(ending);
+    }
+
+    /// Forgets acquires that have been answered otherwise.
+    pub(crate) fn drop_answered_acquires(&mut self) {
+        let tickets = &self.tickets;
+        self.writes
+            .acquires
+            .retain(|job| tickets.is_open(job.ticket));
     }
 
     pub(crate) fn queue_acquire(&mut self, job: Job) {
@@ -137,19 +165,23 @@ impl Engine {
         self.call(Op::Txn(txn), limits::CALL_TIMEOUT, Purpose::Batch(batch));
     }
 
-    /// The next batch: writes first, but with room for acquires when some wait. No key twice.
+    /// The next batch: what somebody waits for, then acquires, then what nobody waits for; each
+    /// with room for the others when there are any. No key twice.
     fn next_ops(&mut self) -> Vec<WriteOp> {
         if let Some(ops) = self.writes.split.pop_front() {
             return ops;
         }
         let mut filling = Filling::default();
-        let share = match self.writes.acquires.is_empty() {
-            true => limits::BATCH_OPS_MAX,
-            false => limits::BATCH_OPS_MAX / 2,
-        };
-        self.fill_with_writes(&mut filling, share);
-        self.fill_with_grants(&mut filling);
-        self.fill_with_writes(&mut filling, limits::BATCH_OPS_MAX);
+        let (whole, half) = (limits::BATCH_OPS_MAX, limits::BATCH_OPS_MAX / 2);
+        let others = !self.writes.acquires.is_empty() || !self.writes.expiries.is_empty();
+        self.fill_with_writes(&mut filling, if others { half } else { whole });
+        let expiries = !self.writes.expiries.is_empty();
+        self.fill_with_grants(
+            &mut filling,
+            if expiries { whole - half / 2 } else { whole },
+        );
+        self.fill_with_expiries(&mut filling);
+        self.fill_with_writes(&mut filling, whole);
         filling.ops
     }
 
@@ -161,7 +193,7 @@ impl Engine {
             };
             match self.key_of(&op) {
                 None => self.drop_op(op),
-                Some(key) if filling.admits(key.clone(), 0) => filling.ops.push(op),
+                Some(key) if filling.admits(&key, 0) => filling.push(key, op),
                 Some(_) => deferred.push(op),
             }
         }
@@ -171,7 +203,22 @@ impl Engine {
             .for_each(|op| self.writes.queue.push_front(op));
     }
 
-    fn fill_with_grants(&mut self, filling: &mut Filling) {
+    fn fill_with_expiries(&mut self, filling: &mut Filling) {
+        while filling.ops.len() < limits::BATCH_OPS_MAX {
+            let Some(ending) = self.writes.expiries.pop_front() else {
+                break;
+            };
+            let op = WriteOp::Delete(ending);
+            match self.key_of(&op) {
+                None => {}
+                Some(key) if filling.admits(&key, 0) => filling.push(key, op),
+                // Its name is being granted anew in this batch, which cannot be: later.
+                Some(_) => self.writes.queue.push_back(op),
+            }
+        }
+    }
+
+    fn fill_with_grants(&mut self, filling: &mut Filling, ops_max: usize) {
         if self.writes.acquires.is_empty() {
             return;
         }
@@ -186,7 +233,7 @@ impl Engine {
             Space::Left => {}
         }
         let mut deferred = Vec::new();
-        while filling.ops.len() < limits::BATCH_OPS_MAX && deferred.len() < limits::BATCH_OPS_MAX {
+        while filling.ops.len() < ops_max && deferred.len() < limits::BATCH_OPS_MAX {
             let Some(job) = self.writes.acquires.pop_front() else {
                 break;
             };
@@ -194,10 +241,13 @@ impl Engine {
                 continue;
             }
             let key = records::lock_key(job.acquire.name.as_str());
-            if !filling.admits(key, job.bytes()) {
+            if let Some(grant) = filling.grant_of(&key) {
+                // One transaction asks for a name once; this one waits for what that shows.
+                grant.behind.push(job);
+            } else if !filling.admits(&key, job.bytes()) {
                 deferred.push(job);
             } else if let Some(grant) = self.prepare_grant(job) {
-                filling.ops.push(WriteOp::Grant(Box::new(grant)));
+                filling.push(key, WriteOp::Grant(Box::new(grant)));
             }
         }
         deferred
@@ -211,16 +261,29 @@ impl Engine {
 #[derive(Debug, Default)]
 struct Filling {
     ops: Vec<WriteOp>,
-    keys: HashSet<Key>,
+    keys: HashMap<Key, usize>,
     bytes: usize,
 }
 
 impl Filling {
-    fn admits(&mut self, key: Key, bytes: usize) -> bool {
-        if self.bytes + bytes > limits::BATCH_BYTES_MAX && !self.ops.is_empty() {
-            return false;
+    fn admits(&self, key: &Key, bytes: usize) -> bool {
+        let fits = self.ops.is_empty() || self.bytes + bytes <= limits::BATCH_BYTES_MAX;
+        fits && !self.keys.contains_key(key)
+    }
+
+    fn push(&mut self, key: Key, op: WriteOp) {
+        self.bytes += match &op {
+            WriteOp::Grant(grant) => grant.job.bytes(),
+            _ => 0,
+        };
+        self.keys.insert(key, self.ops.len());
+        self.ops.push(op);
+    }
+
+    fn grant_of(&mut self, key: &Key) -> Option<&mut Grant> {
+        match self.ops.get_mut(*self.keys.get(key)?)? {
+            WriteOp::Grant(grant) => Some(grant),
+            _ => None,
         }
-        self.bytes += bytes;
-        self.keys.insert(key)
     }
 }

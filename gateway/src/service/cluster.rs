@@ -17,6 +17,8 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Requests that are taken over in one turn, so that they can share a batch.
 const COMMANDS_AT_ONCE_MAX: usize = 512;
+/// Replies that are taken over in one turn.
+const REPLIES_AT_ONCE_MAX: usize = 256;
 /// How often the shards' state is shown to operators.
 const SHOW_INTERVAL: Millis = Millis::from_ms(1000);
 /// If the wall clock and the monotonic clock move apart by more than this between two looks, one
@@ -101,28 +103,37 @@ impl<C: Clock> ClusterTask<C> {
             task.carry_out();
             task.set_alarm(sleep.as_mut(), &mut woken);
             tokio::select! {
-                biased;
                 reply = replied.recv() => {
                     inputs.extend(reply.map(|(call, result)| Input::Reply(call, result)));
-                    while let Ok((call, result)) = replied.try_recv() {
-                        inputs.push(Input::Reply(call, result));
-                    }
                 }
-                () = sleep.as_mut() => {
-                    woken = Instant::NEVER;
-                    inputs.extend(task.clock_jump());
-                    inputs.push(Input::Tick);
-                }
+                () = sleep.as_mut() => woken = Instant::NEVER,
                 count = commands.recv_many(&mut told, COMMANDS_AT_ONCE_MAX) => {
                     if count == 0 {
                         break;
                     }
-                    for command in told.drain(..) {
-                        inputs.extend(task.take(command));
-                    }
                 }
             }
+            // Whatever woke it, every source gets its turn, so that none starves the others.
+            while inputs.len() < REPLIES_AT_ONCE_MAX
+                && let Ok((call, result)) = replied.try_recv()
+            {
+                inputs.push(Input::Reply(call, result));
+            }
+            while told.len() < COMMANDS_AT_ONCE_MAX
+                && let Ok(command) = commands.try_recv()
+            {
+                told.push(command);
+            }
+            for command in told.drain(..) {
+                inputs.extend(task.take(command));
+            }
             let now = task.clock.now();
+            if now >= task.engine.next_wakeup() {
+                inputs.push(Input::Tick);
+            }
+            if let Some(jumped) = task.clock_jump() {
+                inputs.insert(0, jumped);
+            }
             task.show(now);
             task.engine.handle(now, inputs.drain(..), &mut task.effects);
         }

@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use holdfast_store::Store;
 use shard_map::{ShardCount, ShardId, ShardMap};
 use std::sync::Arc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 /// What the service needs to know that does not depend on the map.
@@ -200,9 +201,21 @@ impl<C: Clock> LockService<C> {
             return Err(Trouble::Unproven.to_error(&cluster.name));
         }
         let (asker, answer) = oneshot::channel();
-        if cluster.commands.try_send(command(shard, asker)).is_err() {
-            return Err(Trouble::Overloaded.to_error(&cluster.name));
-        }
+        let command = command(shard, asker);
+        // Acquires leave half of the places to renewals and releases.
+        let crowded = matches!(command, Command::Acquire(..))
+            && cluster.commands.capacity() < limits::COMMANDS_QUEUED_MAX / 2;
+        let sent = match crowded {
+            true => Err(Trouble::Overloaded),
+            false => cluster
+                .commands
+                .try_send(command)
+                .map_err(|error| match error {
+                    TrySendError::Full(_) => Trouble::Overloaded,
+                    TrySendError::Closed(_) => Trouble::Draining,
+                }),
+        };
+        sent.map_err(|trouble| trouble.to_error(&cluster.name))?;
         // The task has ended: this gateway is stopping.
         answer
             .await

@@ -2,8 +2,9 @@
 
 use crate::holds::{is_renewed, refused};
 use crate::world::{Fate, World, is_delete, is_grant, wish};
-use holdfast_gateway::service::{Ended, ReleaseOutcome, RenewOutcome};
-use holdfast_store::Op;
+use holdfast_gateway::service::{Ended, Grant, ReleaseOutcome, Renew, RenewOutcome};
+use holdfast_gateway::time::Millis;
+use holdfast_store::{KeyRange, Op};
 
 const PASS: Fate = Fate::Pass {
     request_ms: 1,
@@ -20,6 +21,15 @@ fn first(kind: impl Fn(&Op) -> bool + 'static, fate: Fate) -> crate::world::Link
         }
         PASS
     })
+}
+
+fn renewal_of(hold: &Grant) -> Renew {
+    Renew {
+        lock_id: hold.lock_id.clone(),
+        token: hold.token,
+        ttl: None,
+        principal: None,
+    }
 }
 
 /// Has the guard of the shard read and a group made, so that the next call is the grant.
@@ -40,12 +50,12 @@ fn a_grant_whose_reply_is_lost_is_found_by_fence_and_read() {
 #[test]
 fn a_grant_that_etcd_applies_after_the_gateway_gave_up_is_refused_there() {
     let mut world = World::ready();
+    warm_up(&mut world);
     world.link = first(is_grant, Fate::Late { request_ms: 2_000 });
     let hold = world.hold(0, wish("c1", "n"));
-    world.run(10_000);
-    assert_eq!(world.locks(), 1);
-    assert!(is_renewed(world.renew(0, &hold).unwrap()));
     world.release(0, &hold).unwrap();
+    // The name is free when the first grant arrives: only the fence can refuse it.
+    world.run(10_000);
     assert_eq!(world.locks(), 0, "no ghost");
 }
 
@@ -162,17 +172,77 @@ fn renewals_are_answered_from_proof_and_with_nothing_after_it_until_the_cluster_
 fn a_hold_that_ended_during_an_outage_is_truthfully_expired() {
     let mut world = World::ready();
     let hold = world.hold(0, wish("c1", "n"));
+    world.run(28_000);
     let cut = world.now;
     world.link = Box::new(move |_, _, now| match now - cut {
         0..5_000 => Fate::Refuse,
         _ => PASS,
     });
-    world.run(31_000);
+    world.run(3_000);
+    assert_eq!(world.locks(), 1, "its end cannot be confirmed yet");
+    let early = world.begin_renew(0, renewal_of(&hold));
+    world.run(4_000);
+    assert!(!format!("{:?}", world.answer(early)).contains("Renewed"));
     assert_eq!(
         world.renew(0, &hold).unwrap(),
         RenewOutcome::Ended(Ended::Expired)
     );
     world.hold(0, wish("c2", "n"));
+}
+
+#[test]
+fn two_renewals_for_longer_at_once_never_leave_a_record_that_says_less_than_was_promised() {
+    let mut world = World::ready();
+    let hold = world.hold(0, wish("c1", "n"));
+    let longest = Renew {
+        ttl: Some(Millis::from_secs(600)),
+        ..renewal_of(&hold)
+    };
+    let longer = Renew {
+        ttl: Some(Millis::from_secs(60)),
+        ..renewal_of(&hold)
+    };
+    for _ in 0..3 {
+        let first = world.begin_renew(0, longest.clone());
+        let second = world.begin_renew(0, longer.clone());
+        world.run(3);
+        let third = world.begin_renew(0, longer.clone());
+        for ticket in [first, second, third] {
+            world.answer(ticket);
+        }
+    }
+    assert!(is_renewed(
+        world.renew_for(0, &hold, Some(600_000)).unwrap()
+    ));
+    let record = world.read(KeyRange::one("/locks/n")).remove(0);
+    assert!(
+        String::from_utf8(record.value)
+            .unwrap()
+            .contains("\"ttlMs\":600000")
+    );
+}
+
+#[test]
+fn a_herd_on_one_name_is_answered_from_few_transactions_and_holds_up_nobody() {
+    let mut world = World::ready();
+    warm_up(&mut world);
+    world.link = Box::new(|_, _, _| Fate::Pass {
+        request_ms: 5,
+        reply_ms: 5,
+    });
+    let herd: Vec<_> = (0..5_000)
+        .map(|i| world.begin_acquire(0, wish(&format!("c{i}"), "n")))
+        .collect();
+    let other = world.begin_acquire(0, wish("c", "other"));
+    let began = world.now;
+    assert!(format!("{:?}", world.answer(other)).contains("Granted"));
+    assert!(world.now < began + 500);
+    let granted = herd
+        .into_iter()
+        .filter(|ticket| format!("{:?}", world.answer(*ticket)).contains("Granted"))
+        .count();
+    assert_eq!(granted, 1);
+    assert!(world.now < began + 1_000);
 }
 
 #[test]

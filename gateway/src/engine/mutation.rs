@@ -1,0 +1,123 @@
+//! Deliberate mistakes, to test the tests: the simulator must find each of them from outside.
+//!
+//! Without the feature `mutations` there are none, and what asks for them is compiled away.
+
+/// One mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Mutation {
+    /// The renew path does not ask whether the session is proven.
+    PromiseUnproven = 1,
+    /// The told TTL is longer than the hold.
+    PromiseBeyondHold,
+    /// A keepalive's answer proves the session, without the linearizable range.
+    ProofWithoutRange,
+    /// A keepalive's answer counts from when it came, as if a later send had been answered.
+    ProofFromReceipt,
+    /// A keepalive's TTL of 0 counts as the full TTL.
+    TtlZeroIgnored,
+    /// A lock's record is deleted without any compare.
+    ReleaseWithoutCompare,
+    /// A release is answered before its delete is confirmed.
+    ReleaseUnconfirmed,
+    /// A passed deadline is told before the delete is confirmed.
+    ExpiryUnconfirmed,
+    /// A look-up without an answer counts as a lock that is gone.
+    UnknownTakenAsLost,
+    /// A miss in the tables counts as a lock that is gone.
+    MissTakenAsLost,
+    /// A batch without an answer counts as carried out.
+    UnknownTakenAsGranted,
+    /// A batch without an answer is read about, but not fenced first.
+    ReadWithoutFence,
+    /// Writes do not compare the session's key.
+    WriteWithoutFence,
+    /// A grant that nobody was told about is kept for ever.
+    GhostKept,
+    /// A renewal for less moves the deadline back.
+    DeadlineMovesBack,
+    /// A fence is put without a compare.
+    FenceByPlainPut,
+    /// A claim uses the table that this gateway had when it lost the group.
+    ClaimTrustsOldTable,
+    /// An heir counts the TTL, without the session's.
+    HeirForgetsSession,
+    /// An heir counts from when the old owner's records were written, not from its claim.
+    HeirCountsFromGrant,
+    /// Anti-entropy ends slots whose grant is on its way.
+    SurveyEndsPending,
+    /// A renewal revives a slot that is ending.
+    EndingRevived,
+    /// A missing guard admits grants.
+    MissingGuardAdmitted,
+    /// A token is made from the present guard's base.
+    TokenFromPresentGuard,
+    /// A longer TTL is promised without a rewrite of the record.
+    LongerWithoutRewrite,
+    /// A renewal's token is not compared.
+    AnyTokenRenews,
+}
+
+impl Mutation {
+    /// Every mistake there is.
+    pub const ALL: &'static [Self] = &[
+        Self::PromiseUnproven,
+        Self::PromiseBeyondHold,
+        Self::ProofWithoutRange,
+        Self::ProofFromReceipt,
+        Self::TtlZeroIgnored,
+        Self::ReleaseWithoutCompare,
+        Self::ReleaseUnconfirmed,
+        Self::ExpiryUnconfirmed,
+        Self::UnknownTakenAsLost,
+        Self::MissTakenAsLost,
+        Self::UnknownTakenAsGranted,
+        Self::ReadWithoutFence,
+        Self::WriteWithoutFence,
+        Self::GhostKept,
+        Self::DeadlineMovesBack,
+        Self::FenceByPlainPut,
+        Self::ClaimTrustsOldTable,
+        Self::HeirForgetsSession,
+        Self::HeirCountsFromGrant,
+        Self::SurveyEndsPending,
+        Self::EndingRevived,
+        Self::MissingGuardAdmitted,
+        Self::TokenFromPresentGuard,
+        Self::LongerWithoutRewrite,
+        Self::AnyTokenRenews,
+    ];
+}
+
+/// Which mistake is made, if any.
+#[cfg(feature = "mutations")]
+#[derive(Debug, Default)]
+pub(crate) struct Mistake(std::sync::atomic::AtomicU8);
+
+#[cfg(feature = "mutations")]
+impl Mistake {
+    pub(crate) fn make(&self, mutation: Mutation) {
+        self.0
+            .store(mutation as u8, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    pub(crate) fn is(&self, mutation: Mutation) -> bool {
+        self.0.load(std::sync::atomic::Ordering::Relaxed) == mutation as u8
+    }
+}
+
+/// No mistake is ever made.
+#[cfg(not(feature = "mutations"))]
+#[derive(Debug, Default)]
+pub(crate) struct Mistake;
+
+#[cfg(not(feature = "mutations"))]
+impl Mistake {
+    #[expect(
+        clippy::unused_self,
+        reason = "the same call as with the feature `mutations`"
+    )]
+    pub(crate) const fn is(&self, _: Mutation) -> bool {
+        false
+    }
+}
