@@ -22,8 +22,8 @@ pub(crate) struct Stats {
     pub(crate) retries: u64,
     /// Answers, and missing answers, that say nothing about the lock.
     pub(crate) unknown: u64,
-    /// Renewals that were not sent because the generator, or all connections, were a whole
-    /// interval late.
+    /// Scheduled renewals that had no request of their own, because the lock's one before was
+    /// sent a whole interval late.
     pub(crate) missed: u64,
     /// Connections opened.
     pub(crate) connects: u64,

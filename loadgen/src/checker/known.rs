@@ -91,6 +91,11 @@ impl Known {
         self.until
     }
 
+    /// When the highest token of the name was told.
+    pub(crate) fn told_at(&self) -> Instant {
+        self.top_at
+    }
+
     /// Takes note of a grant and says what is wrong with it.
     pub(crate) fn granted(
         &mut self,

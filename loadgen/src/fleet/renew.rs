@@ -4,7 +4,7 @@ use super::lock::State;
 use super::{Fleet, Job};
 use crate::checker::{At, Standing};
 use crate::outcome::{Op, Outcome, Phase};
-use crate::schedule::Item;
+use crate::schedule::{Item, Turn};
 use holdfast_client::backoff::pause_after;
 use holdfast_client::{Error, Instant, Promise, Refused};
 
@@ -32,30 +32,37 @@ impl Fleet {
 
     fn next_scheduled(&mut self, now: Instant) -> Vec<Item> {
         let mut items = Vec::new();
-        while items.is_empty() {
-            let too_late = self.grid.is_a_round_late(now);
-            let Some((group, moment)) = self.grid.take(now) else {
-                break;
-            };
+        while items.is_empty()
+            && let Some(turn) = self.grid.take(now)
+        {
             let batch = u32::try_from(self.plan.batch).unwrap_or(u32::MAX);
-            let first = group.saturating_mul(batch);
+            let first = turn.group.saturating_mul(batch);
             let end = first.saturating_add(batch).min(self.share.locks);
             for index in first..end {
-                if !self.is_renewable(index, now) {
-                    continue;
-                }
-                if too_late {
-                    // The next moment of the same lock has come, too: it is renewed for both.
-                    self.stats.missed += 1;
-                    self.stats.latency(self.phase, Op::Renew, moment, now, None);
-                } else {
+                if self.is_renewable(index, now) {
+                    let intended = self.intended(index, turn);
                     self.lock(index).busy = true;
-                    self.stats.sent(moment, now);
-                    items.push(self.item(index, Op::Renew, moment));
+                    self.stats.sent(intended, now);
+                    items.push(self.item(index, Op::Renew, intended));
                 }
             }
         }
         items
+    }
+
+    /// The first moment since the lock was granted that had no turn of its own.
+    fn intended(&mut self, index: u32, turn: Turn) -> Instant {
+        let told_at = self.lock(index).known.told_at();
+        let mut moment = turn.moment;
+        for _ in 0..turn.missed {
+            let earlier = moment - self.plan.renew_every;
+            if earlier < told_at {
+                break;
+            }
+            self.stats.missed += 1;
+            moment = earlier;
+        }
+        moment
     }
 
     fn is_renewable(&mut self, index: u32, now: Instant) -> bool {

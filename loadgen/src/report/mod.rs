@@ -32,7 +32,8 @@ pub(crate) struct Report {
     pub(crate) lateness_ms: Quantiles,
     /// The most renewals that were due and not sent at one time.
     pub(crate) backlog_max: u64,
-    /// Scheduled renewals that were not sent because the one before was a whole interval late.
+    /// Scheduled renewals that had no request of their own, because the lock's one before was
+    /// sent a whole interval late. Their latency counts until the lock's next answer.
     pub(crate) missed: u64,
     /// Repeated tries.
     pub(crate) retries: u64,

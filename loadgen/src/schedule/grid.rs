@@ -13,49 +13,77 @@ use std::time::Duration;
 pub(crate) struct Grid {
     origin: Instant,
     every: Duration,
-    groups: u32,
     next: u64,
+    /// For each group, one more than the round in which it had its last turn; 0: none yet.
+    rounds: Vec<u32>,
+}
+
+/// A group's turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// Whose turn it is.
+    pub(crate) group: u32,
+    /// The moment that it is for.
+    pub(crate) moment: Instant,
+    /// How many earlier moments of the group, one interval apart, had no turn of their own.
+    pub(crate) missed: u32,
 }
 
 impl Grid {
     /// `groups` groups, at least one, each of which has a moment every `every`.
     pub(crate) fn new(origin: Instant, every: Duration, groups: u32) -> Self {
+        let groups = usize::try_from(groups.max(1)).unwrap_or(usize::MAX);
         Self {
             origin,
             every,
-            groups: groups.max(1),
             next: 0,
+            rounds: vec![0; groups],
         }
     }
 
-    /// The moment of the next group.
+    /// The moment of the next turn.
     pub(crate) fn next_at(&self) -> Instant {
         self.moment(self.next)
     }
 
-    /// Takes the next group if its moment has come: the group and its moment.
-    pub(crate) fn take(&mut self, now: Instant) -> Option<(u32, Instant)> {
-        let moment = self.next_at();
-        if now < moment {
+    /// Takes the next turn if its moment has come.
+    ///
+    /// Whoever is a whole round late has one turn for two moments, as all after it: the order
+    /// stays the same, so that every group waits equally long.
+    pub(crate) fn take(&mut self, now: Instant) -> Option<Turn> {
+        if now < self.next_at() {
             return None;
         }
-        let group = self.next % u64::from(self.groups);
+        while now >= self.next_at() + self.every {
+            self.next += self.groups();
+        }
+        let moment = self.next_at();
+        let group = self.next % self.groups();
+        let round = u32::try_from(self.next / self.groups()).unwrap_or(u32::MAX);
         self.next += 1;
-        // A remainder of a division by a `u32` is one.
-        Some((u32::try_from(group).unwrap_or(0), moment))
+        let last = &mut self.rounds[usize::try_from(group).unwrap_or(0)];
+        let missed = match *last {
+            0 => 0,
+            last => round.saturating_sub(last),
+        };
+        *last = round.saturating_add(1);
+        Some(Turn {
+            group: u32::try_from(group).unwrap_or(0),
+            moment,
+            missed,
+        })
     }
 
-    /// Whether the next group is more than a whole round late, so that its locks are due once
-    /// more.
-    pub(crate) fn is_a_round_late(&self, now: Instant) -> bool {
-        now >= self.next_at() + self.every
+    fn groups(&self) -> u64 {
+        self.rounds.len() as u64
     }
 
     fn moment(&self, index: u64) -> Instant {
-        let rounds = index / u64::from(self.groups);
-        let part = index % u64::from(self.groups);
+        let rounds = index / self.groups();
+        let part = index % self.groups();
         let every = self.every.as_nanos();
-        let nanos = every * u128::from(rounds) + every * u128::from(part) / u128::from(self.groups);
+        let nanos =
+            every * u128::from(rounds) + every * u128::from(part) / u128::from(self.groups());
         self.origin + Duration::from_micros(u64::try_from(nanos / 1000).unwrap_or(u64::MAX))
     }
 }
@@ -70,21 +98,27 @@ mod tests {
         Grid::new(Instant::from_micros(7), EVERY, groups)
     }
 
+    fn groups(turns: &[Turn]) -> Vec<u32> {
+        turns.iter().map(|turn| turn.group).collect()
+    }
+
     #[test]
     fn every_group_has_one_moment_per_interval_and_they_are_spread_evenly() {
         let mut grid = grid(3);
-        let end = Instant::from_micros(7) + EVERY * 2;
-        let taken: Vec<_> = std::iter::from_fn(|| grid.take(end)).collect();
-        let groups: Vec<_> = taken.iter().map(|(group, _)| *group).collect();
-        assert_eq!(groups, [0, 1, 2, 0, 1, 2, 0]);
-        for (before, after) in taken.iter().zip(&taken[1..]) {
-            let step = after.1.since(before.1);
+        let mut turns = Vec::new();
+        for now in 0..=20_000_007 {
+            turns.extend(grid.take(Instant::from_micros(now)));
+        }
+        assert_eq!(groups(&turns), [0, 1, 2, 0, 1, 2, 0]);
+        for (before, after) in turns.iter().zip(&turns[1..]) {
+            let step = after.moment.since(before.moment);
             assert!(
                 step.abs_diff(EVERY / 3) <= Duration::from_micros(1),
                 "{step:?}"
             );
+            assert_eq!(after.missed, 0);
         }
-        assert_eq!(taken[3].1.since(taken[0].1), EVERY);
+        assert_eq!(turns[3].moment.since(turns[0].moment), EVERY);
     }
 
     #[test]
@@ -104,17 +138,27 @@ mod tests {
 
     #[test]
     fn a_late_taker_finds_the_moments_where_they_were() {
-        let mut grid = grid(2);
-        let late = Instant::from_micros(7) + EVERY * 3;
-        assert!(grid.is_a_round_late(late));
-        assert_eq!(grid.take(late), Some((0, Instant::from_micros(7))));
-        assert_eq!(
-            grid.take(late),
-            Some((1, Instant::from_micros(7) + EVERY / 2))
-        );
-        assert!(
-            !grid.is_a_round_late(Instant::from_micros(7) + EVERY * 2 - Duration::from_micros(1))
-        );
-        assert!(grid.is_a_round_late(Instant::from_micros(7) + EVERY * 2));
+        let mut grid = grid(4);
+        let late = Instant::from_micros(7) + EVERY - Duration::from_micros(1);
+        let turns: Vec<_> = std::iter::from_fn(|| grid.take(late)).collect();
+        assert_eq!(groups(&turns), [0, 1, 2, 3]);
+        assert_eq!(turns[1].moment, Instant::from_micros(7) + EVERY / 4);
+    }
+
+    #[test]
+    fn a_taker_that_is_too_slow_serves_all_groups_in_turn_and_learns_what_they_missed() {
+        let mut grid = grid(10);
+        // Half as fast as the moments come.
+        let step = EVERY / 5;
+        let turns = (0..100u32).map(|n| grid.take(Instant::from_micros(7) + step * n).unwrap());
+        let turns: Vec<_> = turns.collect();
+        let expected: Vec<_> = (0..100u32).map(|n| n % 10).collect();
+        assert_eq!(groups(&turns), expected);
+        let missed: u32 = turns.iter().map(|turn| turn.missed).sum();
+        assert!((85..=100).contains(&missed), "{missed}");
+        for (n, turn) in (0..100u32).zip(&turns) {
+            let late = (Instant::from_micros(7) + step * n).since(turn.moment);
+            assert!(late < EVERY, "{late:?}");
+        }
     }
 }

@@ -6,5 +6,5 @@ mod grid;
 mod pace;
 
 pub(crate) use due::{DueHeap, Item};
-pub(crate) use grid::Grid;
+pub(crate) use grid::{Grid, Turn};
 pub(crate) use pace::Pace;
