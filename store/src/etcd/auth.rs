@@ -132,12 +132,63 @@ fn without_token(status: &Status) -> Result<Option<HeaderValue>, AuthFailure> {
         (Code::InvalidArgument | Code::PermissionDenied | Code::FailedPrecondition, _) => {
             Err(AuthFailure::Denied(text))
         }
+        // A user without a password is refused without a gRPC code.
+        (Code::Unknown, message) if message.starts_with("auth: authentication failed") => {
+            Err(AuthFailure::Denied(text))
+        }
         _ => Err(AuthFailure::NotReached(text)),
+    }
+}
+
+impl AuthFailure {
+    /// Says whom it was about.
+    pub(super) fn at(self, url: &str) -> Self {
+        match self {
+            Self::NotReached(text) => Self::NotReached(format!("{url}: no token: {text}")),
+            Self::Denied(text) => Self::Denied(text),
+        }
     }
 }
 
 impl From<Abandoned> for AuthFailure {
     fn from(_: Abandoned) -> Self {
         Self::NotReached("authentication was abandoned".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_without_authentication_needs_no_token() {
+        let text = "etcdserver: authentication is not enabled";
+        let refusal = Status::new(Code::FailedPrecondition, text);
+        assert_eq!(without_token(&refusal), Ok(None));
+    }
+
+    #[test]
+    fn wrong_credentials_are_told_apart_from_a_member_that_cannot_answer() {
+        for (code, text) in [
+            (
+                Code::InvalidArgument,
+                "etcdserver: authentication failed, invalid user ID or password",
+            ),
+            (
+                Code::Unknown,
+                "auth: authentication failed, password was given for no password user",
+            ),
+        ] {
+            let denied = Err(AuthFailure::Denied(text.to_owned()));
+            assert_eq!(without_token(&Status::new(code, text)), denied);
+        }
+        for (code, text) in [
+            (Code::Unavailable, "etcdserver: no leader"),
+            (Code::Unavailable, "etcdserver: request timed out"),
+            (Code::Unknown, "raft proposal dropped"),
+        ] {
+            let not_reached = Err(AuthFailure::NotReached(text.to_owned()));
+            assert_eq!(without_token(&Status::new(code, text)), not_reached);
+        }
     }
 }

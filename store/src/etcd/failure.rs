@@ -105,8 +105,16 @@ fn classify(code: Code, message: &str) -> Failure {
         | (
             Code::InvalidArgument,
             "etcdserver: revision of auth store is old" | "etcdserver: user name is empty",
+        )
+        // As 3.4 answers a question for alarms: the error without its gRPC code.
+        | (
+            Code::Unknown,
+            "auth: invalid auth token"
+            | "auth: revision in header is old"
+            | "auth: user name is empty",
         ) => Failure::Token(message.to_owned()),
         (Code::PermissionDenied, _)
+        | (Code::Unknown, "auth: permission denied")
         | (
             Code::InvalidArgument,
             "etcdserver: authentication failed, invalid user ID or password",
@@ -241,6 +249,9 @@ mod tests {
                 "etcdserver: revision of auth store is old",
             ),
             (Code::InvalidArgument, "etcdserver: user name is empty"),
+            (Code::Unknown, "auth: invalid auth token"),
+            (Code::Unknown, "auth: revision in header is old"),
+            (Code::Unknown, "auth: user name is empty"),
         ] {
             assert_eq!(classify(code, message), Failure::Token(message.to_owned()));
         }

@@ -32,7 +32,8 @@ use std::time::Duration;
 
 /// An etcd cluster. Clones share their connections.
 ///
-/// Calls and watches need a Tokio runtime with time and network enabled.
+/// Calls and watches need a Tokio runtime with time and network enabled. A watch begins when it is
+/// first polled.
 ///
 /// A lack of space is reported as [`StoreError::Ambiguous`]: etcd answers the write that uses the
 /// space up with that error *and applies it*, and nothing tells it from a refused one.

@@ -119,7 +119,8 @@ impl Pool {
         let connecting = member.lane(lane, turn).get(open).await;
         let (link, generation) =
             connecting.map_err(|ConnectFailure(text)| AuthFailure::NotReached(text))?;
-        let token = self.auth.ensure(&link.bare).await?;
+        let ensured = self.auth.ensure(&link.bare).await;
+        let token = ensured.map_err(|failure| failure.at(&member.target.url))?;
         Ok(Connection {
             link,
             endpoint,

@@ -1,10 +1,10 @@
 //! Users, and tokens that etcd does not accept any more.
 
-use crate::support::{AMPLE, create, member, member_with, read, store, txn};
+use crate::support::{AMPLE, create, member, member_of, member_with, read, store, txn};
 use anyhow::ensure;
 use etcd_client::{Client, ConnectOptions, Permission};
 use futures::StreamExt;
-use holdfast_rig::{Etcd, EtcdOptions, wait_until};
+use holdfast_rig::{Etcd, EtcdOptions, EtcdVersion, wait_until};
 use holdfast_store::etcd::{Credentials, EtcdConfig};
 use holdfast_store::{
     DefiniteError, EtcdStore, KeyRange, LeaseId, Op, Revision, Store, StoreError, WatchEvent,
@@ -90,18 +90,20 @@ async fn a_user_is_used_as_soon_as_authentication_is_turned_on() {
 
 #[tokio::test]
 async fn a_forgotten_token_is_renewed_whatever_is_asked_first() {
-    let member = member().await;
-    let mut admin = turn_on(&member).await;
-    let store = store_of(&member, "root", PASSWORD);
-    for op in every_operation(1) {
-        // A password that is set, even to what it was, ends the user's tokens.
-        let changed = admin.user_change_password("root", PASSWORD).await;
-        changed.unwrap();
-        assert_works(&store, &op).await;
+    for version in EtcdVersion::ALL {
+        let member = member_of(version, EtcdOptions::default()).await;
+        let mut admin = turn_on(&member).await;
+        let store = store_of(&member, "root", PASSWORD);
+        for op in every_operation(1) {
+            // A password that is set, even to what it was, ends the user's tokens.
+            let changed = admin.user_change_password("root", PASSWORD).await;
+            changed.unwrap();
+            assert_works(&store, &op).await;
+        }
+        admin.user_change_password("root", PASSWORD).await.unwrap();
+        let event = first_event(&store, "key-").await;
+        assert!(matches!(event, Some(WatchEvent::Put(_))), "{event:?}");
     }
-    admin.user_change_password("root", PASSWORD).await.unwrap();
-    let event = first_event(&store, "key-").await;
-    assert!(matches!(event, Some(WatchEvent::Put(_))), "{event:?}");
 }
 
 #[tokio::test]
@@ -153,23 +155,25 @@ async fn a_signed_token_is_renewed_when_users_change() {
         "--auth-token=jwt,priv-key={},sign-method=HS256,ttl=10m",
         key.display()
     );
-    let member = member_with(EtcdOptions {
+    let options = EtcdOptions {
         extra_args: vec![tokens],
         ..EtcdOptions::default()
-    })
-    .await;
-    let mut admin = turn_on(&member).await;
-    let store = store_of(&member, "root", PASSWORD);
-    for (n, op) in every_operation(1).into_iter().enumerate() {
-        let user = format!("user-{n}");
+    };
+    for version in EtcdVersion::ALL {
+        let member = member_of(version, options.clone()).await;
+        let mut admin = turn_on(&member).await;
+        let store = store_of(&member, "root", PASSWORD);
+        for (n, op) in every_operation(1).into_iter().enumerate() {
+            let user = format!("user-{n}");
+            admin.refresh_token().await.unwrap();
+            admin.user_add(user, PASSWORD, None).await.unwrap();
+            assert_works(&store, &op).await;
+        }
         admin.refresh_token().await.unwrap();
-        admin.user_add(user, PASSWORD, None).await.unwrap();
-        assert_works(&store, &op).await;
+        admin.user_add("another", PASSWORD, None).await.unwrap();
+        let event = first_event(&store, "key-").await;
+        assert!(matches!(event, Some(WatchEvent::Put(_))), "{event:?}");
     }
-    admin.refresh_token().await.unwrap();
-    admin.user_add("another", PASSWORD, None).await.unwrap();
-    let event = first_event(&store, "key-").await;
-    assert!(matches!(event, Some(WatchEvent::Put(_))), "{event:?}");
 }
 
 #[tokio::test]

@@ -27,8 +27,12 @@ pub(crate) async fn member() -> Etcd {
 
 /// A cluster of one, with settings.
 pub(crate) async fn member_with(options: EtcdOptions) -> Etcd {
-    let member = Etcd::start_with(EtcdVersion::V3_5, fast(options)).await;
-    member.unwrap()
+    member_of(EtcdVersion::V3_5, options).await
+}
+
+/// A cluster of one, of this version, with settings.
+pub(crate) async fn member_of(version: EtcdVersion, options: EtcdOptions) -> Etcd {
+    Etcd::start_with(version, fast(options)).await.unwrap()
 }
 
 /// A cluster of three.

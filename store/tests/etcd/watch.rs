@@ -104,7 +104,7 @@ async fn a_watch_of_a_compacted_revision_ends() {
 }
 
 #[tokio::test]
-async fn a_revision_larger_than_a_message_arrives_whole_and_in_order() {
+async fn more_than_grpc_allows_by_default_arrives_whole_and_in_order() {
     let member = member().await;
     let store = store(&[member.endpoint()], 0);
     // Written one by one, and read by a watch that begins later, in one batch of some 6 MiB.
