@@ -101,18 +101,7 @@ fn classify(code: Code, message: &str) -> Failure {
             definite(DefiniteError::Unreachable(message.to_owned()))
         }
 
-        (Code::Unauthenticated, _)
-        | (
-            Code::InvalidArgument,
-            "etcdserver: revision of auth store is old" | "etcdserver: user name is empty",
-        )
-        // As 3.4 answers a question for alarms: the error without its gRPC code.
-        | (
-            Code::Unknown,
-            "auth: invalid auth token"
-            | "auth: revision in header is old"
-            | "auth: user name is empty",
-        ) => Failure::Token(message.to_owned()),
+        _ if is_about_token(code, message) => Failure::Token(message.to_owned()),
         (Code::PermissionDenied, _)
         | (Code::Unknown, "auth: permission denied")
         | (
@@ -150,6 +139,24 @@ fn classify(code: Code, message: &str) -> Failure {
         }
 
         _ => Failure::Unknown(format!("{message} ({code:?})")),
+    }
+}
+
+fn is_about_token(code: Code, message: &str) -> bool {
+    match code {
+        Code::Unauthenticated => true,
+        Code::InvalidArgument => matches!(
+            message,
+            "etcdserver: revision of auth store is old" | "etcdserver: user name is empty"
+        ),
+        // As 3.4 answers a question for alarms: the error without its gRPC code.
+        Code::Unknown => matches!(
+            message,
+            "auth: invalid auth token"
+                | "auth: revision in header is old"
+                | "auth: user name is empty"
+        ),
+        _ => false,
     }
 }
 
