@@ -3,6 +3,7 @@
 use crate::engine::ending::Waiter;
 use crate::engine::groups::Room;
 use crate::engine::later::Task;
+use crate::engine::mutation::Mutation;
 use crate::engine::outcome::Found;
 use crate::engine::records::LockRecord;
 use crate::engine::renew::{RewriteFor, Whereabouts};
@@ -166,7 +167,11 @@ impl Engine {
             return self.fail(job.ticket, Trouble::Unknown);
         };
         let token = Token(token_base.saturating_add(revision.0.cast_unsigned()));
-        let deadline = job.asked_at + job.acquire.ttl;
+        let told = self.tickets.is_open(job.ticket);
+        let deadline = match self.mutated(Mutation::GhostKept) && !told {
+            true => self.now + self.settings.group_ttl,
+            false => job.asked_at + job.acquire.ttl,
+        };
         let promised = deadline.min(ctl.group.proven_until());
         ctl.group.change_slot(at.slot, |slot| {
             debug_assert_eq!(
@@ -248,7 +253,8 @@ impl Engine {
         } else if !record.is_of_request(&job.acquire) {
             self.refuse(job.ticket, Refusal::HeldByYou, free_in);
         } else {
-            self.enter_again(job, id, record.fencing_token(kv));
+            let token = self.token_of(job.shard, &record, kv);
+            self.enter_again(job, id, token);
         }
     }
 

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::engine::acquire::Grant;
 use crate::engine::claims::Claim;
 use crate::engine::groups::GroupState;
+use crate::engine::mutation::Mutation;
 use crate::engine::records::{self, GroupRecord};
 use crate::engine::renew::Rewrite;
 use crate::engine::slot::SlotState;
@@ -34,8 +35,15 @@ fn get_key(key: Key) -> TxnOp {
 
 impl Engine {
     pub(crate) fn batch_txn(&self, fence: Compare, nested: Vec<Txn>) -> Txn {
+        let bare = |txn: &Txn| txn.compare.is_empty();
+        let unfenced = self.mutated(Mutation::WriteWithoutFence)
+            || self.mutated(Mutation::ReleaseWithoutCompare) && nested.iter().all(bare);
+        let compare = match unfenced {
+            true => Vec::new(),
+            false => vec![fence],
+        };
         Txn {
-            compare: vec![fence],
+            compare,
             then: nested.into_iter().map(TxnOp::Txn).collect(),
             or_else: self.get_session_key().into_iter().map(TxnOp::Get).collect(),
         }
@@ -135,11 +143,15 @@ impl Engine {
         let (group_compare, group_key, _) = self.group_compare(ending.at.group)?;
         let ctl = self.groups.get(ending.at.group)?;
         let revision = ctl.group.with_slot(ending.at.slot, |slot| slot.revision)?;
-        Some(Txn {
-            compare: vec![
+        let compare = match self.mutated(Mutation::ReleaseWithoutCompare) {
+            true => Vec::new(),
+            false => vec![
                 group_compare,
                 Compare::mod_revision(lock_key.clone(), revision),
             ],
+        };
+        Some(Txn {
+            compare,
             then: vec![TxnOp::Delete(KeyRange::one(lock_key.clone()))],
             or_else: vec![get_all(lock_key), get_key(group_key)],
         })

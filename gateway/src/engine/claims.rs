@@ -12,7 +12,7 @@ use crate::engine::calls::{Purpose, as_txn};
 use crate::engine::groups::{GroupCtl, GroupState};
 use crate::engine::records::{GroupRecord, SessionId};
 use crate::engine::table::Group;
-use crate::engine::writes::WriteOp;
+use crate::engine::writes::{SlotRef, WriteOp};
 use crate::engine::{Engine, records};
 use crate::limits;
 use crate::lock_id::GroupId;
@@ -141,6 +141,21 @@ impl Engine {
         ctl.revision = revision;
         ctl.claimed_at = self.now;
         ctl.heir_of_ttl = session_ttl;
+        let old = self
+            .old_tables
+            .iter()
+            .find(|old| old.id == orphan.group)
+            .map(Arc::clone);
+        if let Some(old) = old {
+            let held = ctl.trust(Arc::clone(&old));
+            self.table.insert(old);
+            self.groups.insert(ctl);
+            for (slot, deadline) in held {
+                let group = orphan.group;
+                self.arm(SlotRef { group, slot }, deadline);
+            }
+            return self.round.want();
+        }
         self.groups.insert(ctl);
         self.round.want();
         self.want_load(orphan.group);

@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::engine::calls::{Purpose, as_txn};
 use crate::engine::ending::ReleaseJob;
 use crate::engine::later::Task;
+use crate::engine::mutation::Mutation;
 use crate::engine::records::{self, LockRecord};
 use crate::engine::renew::{RenewJob, RewriteJob, Whereabouts};
 use crate::engine::shards::{GuardSeen, admits, read_guard};
@@ -123,6 +124,10 @@ impl Engine {
         self.cold.in_flight = self.cold.in_flight.saturating_sub(1);
         let Ok(reply) = as_txn(result) else {
             for job in jobs {
+                if self.mutated(Mutation::UnknownTakenAsLost) {
+                    self.not_held(&job.ask, Ended::Expired);
+                    continue;
+                }
                 self.look_again(job, Trouble::Unproven);
             }
             return;

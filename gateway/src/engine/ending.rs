@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::engine::acquire::Job;
 use crate::engine::cold::{ColdAsk, ColdJob};
 use crate::engine::later::Task;
+use crate::engine::mutation::Mutation;
 use crate::engine::records::LockRecord;
 use crate::engine::renew::{RenewJob, Whereabouts};
 use crate::engine::slot::{AtomicSlotWord, SlotState, SlotWord};
@@ -102,6 +103,9 @@ impl Engine {
                 self.answer_release(job.ticket, ReleaseOutcome::TokenMismatch);
             }
             Some((SlotState::Held | SlotState::Ending, _)) => {
+                if self.mutated(Mutation::ReleaseUnconfirmed) {
+                    self.answer_release(job.ticket, ReleaseOutcome::Released);
+                }
                 self.end_hold(at, Some(Waiter::Release(job)));
             }
         }

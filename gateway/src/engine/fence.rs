@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::engine::batch::Batch;
 use crate::engine::calls::{Purpose, as_txn};
 use crate::engine::later::Task;
+use crate::engine::mutation::Mutation;
 use crate::limits;
 use holdfast_store::{Compare, Op, Reply, Revision, StoreError, Txn, TxnOp, TxnOpReply};
 
@@ -42,7 +43,8 @@ impl Engine {
     /// Finds out what became of a batch whose outcome is unknown.
     pub(crate) fn fence_then_read(&mut self, batch: Batch) {
         self.stats.unknown_outcomes.add(1);
-        if batch.fence < self.fence.revision && !self.fence.busy {
+        let unfenced = self.mutated(Mutation::ReadWithoutFence);
+        if (batch.fence < self.fence.revision || unfenced) && !self.fence.busy {
             // A fence was confirmed since the batch was sent.
             self.resolve(batch);
             return;
@@ -58,8 +60,12 @@ impl Engine {
         let (Some(live), Some(key)) = (self.session.live(), self.session_key()) else {
             return;
         };
+        let compare = match self.mutated(Mutation::FenceByPlainPut) {
+            true => Vec::new(),
+            false => vec![Compare::mod_revision(key, self.fence.revision)],
+        };
         let inner = Txn {
-            compare: vec![Compare::mod_revision(key, self.fence.revision)],
+            compare,
             then: vec![TxnOp::Put(self.session_put(live.id, live.lease))],
             or_else: self.get_session_key().into_iter().map(TxnOp::Get).collect(),
         };

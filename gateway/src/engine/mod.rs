@@ -141,6 +141,8 @@ pub struct Engine {
     wheel: wheel::Wheel,
     home_seen: bool,
     survey_interval: Millis,
+    /// Tables of groups that were given up; only a deliberate mistake keeps any.
+    old_tables: Vec<Arc<table::Group>>,
     /// etcd's id of the cluster whose identity was found right; nothing else is believed.
     cluster_id: Option<u64>,
 }
@@ -180,6 +182,7 @@ impl Engine {
             wheel: wheel::Wheel::new(now),
             home_seen: false,
             survey_interval: limits::SURVEY_INTERVAL,
+            old_tables: Vec::new(),
             cluster_id: None,
         }
     }

@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::engine::batch::Batch;
 use crate::engine::calls::{Purpose, as_txn};
 use crate::engine::later::Task;
+use crate::engine::mutation::Mutation;
 use crate::engine::records::LockRecord;
 use crate::engine::tickets::Trouble;
 use crate::engine::writes::WriteOp;
@@ -50,6 +51,13 @@ impl Engine {
             }
             Err(StoreError::Ambiguous(why)) => {
                 tracing::debug!(cluster = %self.settings.cluster, why, "batch outcome unknown");
+                if self.mutated(Mutation::UnknownTakenAsGranted) {
+                    let revision = holdfast_store::Revision(batch.fence.0 + 1);
+                    return batch.ops.into_iter().for_each(|op| match op {
+                        WriteOp::Grant(grant) => self.grant_landed(*grant, revision),
+                        op => self.queue_write(op),
+                    });
+                }
                 self.fence_then_read(batch);
             }
             Err(StoreError::Definite(error)) => self.batch_refused(batch, &error),

@@ -5,6 +5,7 @@ use crate::engine::acquire::Job;
 use crate::engine::cold::{ColdAsk, ColdJob};
 use crate::engine::ending::Waiter;
 use crate::engine::groups::GroupState;
+use crate::engine::mutation::Mutation;
 use crate::engine::records::LockRecord;
 use crate::engine::slot::SlotState;
 use crate::engine::table::FastRenewal;
@@ -124,6 +125,9 @@ impl Engine {
             Whereabouts::OtherOwner => self.fail(job.ticket, Trouble::OtherOwner),
             Whereabouts::Unclaimed => self.fail(job.ticket, Trouble::Unclaimed),
             Whereabouts::NoSlot(_) | Whereabouts::Unknown => {
+                if self.mutated(Mutation::MissTakenAsLost) {
+                    self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Expired));
+                }
                 self.queue_cold(ColdJob::new(job.shard, ColdAsk::Renew(job)));
             }
         }
@@ -147,6 +151,9 @@ impl Engine {
             SlotState::Pending => self.fail(job.ticket, Trouble::Unknown),
             SlotState::Ending => self.end_passed_hold(at, Waiter::Renew(job)),
             SlotState::Held if word.deadline <= self.now => {
+                if self.mutated(Mutation::ExpiryUnconfirmed) {
+                    self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Expired));
+                }
                 self.end_passed_hold(at, Waiter::Renew(job));
             }
             SlotState::Held if token != job.renew.token => {

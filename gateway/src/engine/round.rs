@@ -10,6 +10,7 @@
 
 use crate::engine::calls::{Purpose, as_txn};
 use crate::engine::claims::Orphan;
+use crate::engine::mutation::Mutation;
 use crate::engine::records;
 use crate::engine::{Engine, proof};
 use crate::limits;
@@ -127,9 +128,18 @@ impl Engine {
         let Some(round) = self.round.running.as_mut().filter(|round| round.id == id) else {
             return;
         };
+        let sent = match self.proof.mutated(Mutation::ProofFromReceipt) {
+            true => self.now,
+            false => sent,
+        };
         if let Ok(Reply::KeepAlive(answers)) = result {
             for answer in answers {
                 round.answers.insert(answer.lease, (sent, answer));
+                let own = self.session.live().map(|live| live.lease);
+                if self.proof.mutated(Mutation::ProofWithoutRange) && own == Some(answer.lease) {
+                    let ttl = Millis::from_secs(answer.ttl_s.cast_unsigned());
+                    self.proof.prove(sent, proof::proven_until(sent, ttl));
+                }
             }
         }
         round.waiting_for -= 1;
@@ -191,12 +201,16 @@ impl Engine {
             .answers
             .iter()
             .filter(|(_, (_, answer))| {
-                answer.ttl_s > 0
+                (answer.ttl_s > 0 || self.mutated(Mutation::TtlZeroIgnored))
                     && answer.header.cluster_id == seen.header.cluster_id
                     && answer.header.raft_term == seen.header.raft_term
             })
             .map(|(lease, (sent, answer))| {
-                let ttl = Millis::from_secs(answer.ttl_s.cast_unsigned());
+                let ttl = match answer.ttl_s {
+                    // Only a deliberate mistake comes here with a TTL of 0.
+                    0 => self.settings.session_ttl,
+                    ttl_s => Millis::from_secs(ttl_s.cast_unsigned()),
+                };
                 (*lease, (*sent, proof::proven_until(*sent, ttl)))
             })
             .collect();

@@ -7,6 +7,7 @@
 use crate::engine::Engine;
 use crate::engine::calls::{Purpose, as_txn};
 use crate::engine::later::Task;
+use crate::engine::mutation::Mutation;
 use crate::engine::records::{self, SessionId, SessionRecord};
 use crate::engine::tickets::Trouble;
 use crate::limits;
@@ -197,6 +198,9 @@ impl Engine {
         self.alarm = Default::default();
         self.shards.clear();
         for group in self.groups.take_all() {
+            if self.proof.mutated(Mutation::ClaimTrustsOldTable) {
+                self.old_tables.extend(self.table.get(group));
+            }
             self.table.remove(group);
         }
         self.writes.clear();

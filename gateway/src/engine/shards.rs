@@ -7,10 +7,13 @@ use crate::engine::acquire::Job;
 use crate::engine::calls::{Purpose, as_txn};
 use crate::engine::groups::GroupCtl;
 use crate::engine::later::Task;
+use crate::engine::mutation::Mutation;
+use crate::engine::records::LockRecord;
 use crate::engine::tickets::Trouble;
 use crate::engine::{Engine, proof};
 use crate::limits;
 use crate::lock_id::GroupId;
+use crate::names::Token;
 use crate::service::ShardStatus;
 use crate::time::{Instant, Millis};
 use holdfast_store::{Get, KeyRange, KeyValue, Op, Reply, Revision, StoreError, Txn, TxnOpReply};
@@ -64,6 +67,11 @@ impl Engine {
 
     /// The guard under which a grant may be tried. Otherwise the job is parked or answered.
     pub(crate) fn guard_for(&mut self, job: Job) -> Option<(Job, Guard, Revision)> {
+        if self.mutated(Mutation::MissingGuardAdmitted)
+            && self.shard_mut(job.shard).guard == GuardSeen::Missing
+        {
+            return Some((job, Guard::first(), Revision::ABSENT));
+        }
         match self.shard_mut(job.shard).guard.clone() {
             GuardSeen::Read(guard, revision) if admits(&guard) => Some((job, guard, revision)),
             // A guard that admits nothing is read again before anybody is refused because of it.
@@ -77,6 +85,22 @@ impl Engine {
                 self.want_guard(shard);
                 None
             }
+        }
+    }
+
+    /// The token base of the guard as it was last read; zero where it was not.
+    fn present_token_base(&self, shard: ShardId) -> u64 {
+        match self.shards.get(&shard).map(|shard| &shard.guard) {
+            Some(GuardSeen::Read(guard, _)) => guard.token_base.get(),
+            _ => 0,
+        }
+    }
+
+    /// The token of the hold whose record this is, in a group of the shard.
+    pub(crate) fn token_of(&self, shard: ShardId, record: &LockRecord, kv: &KeyValue) -> Token {
+        match self.mutated(Mutation::TokenFromPresentGuard) && record.token.is_none() {
+            true => Token(self.present_token_base(shard) + kv.mod_revision.0.cast_unsigned()),
+            false => record.fencing_token(kv),
         }
     }
 

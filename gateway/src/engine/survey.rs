@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::engine::calls::{Purpose, as_txn};
 use crate::engine::groups::GroupState;
 use crate::engine::later::Task;
+use crate::engine::mutation::Mutation;
 use crate::engine::records::{self, LockRecord};
 use crate::engine::slot::{SlotState, SlotWord};
 use crate::engine::writes::SlotRef;
@@ -108,6 +109,7 @@ impl Engine {
             .min_by_key(|(_, ctl)| ctl.check_due)
             .map(|(group, _)| group);
         let Some(group) = due else { return };
+        let pending_too = self.mutated(Mutation::SurveyEndsPending);
         let Some(ctl) = self.groups.get_mut(group) else {
             return;
         };
@@ -118,7 +120,9 @@ impl Engine {
             .slots()
             .iter()
             .enumerate()
-            .filter(|(_, slot)| slot.state() == SlotState::Held)
+            .filter(|(_, slot)| {
+                slot.state() == SlotState::Held || pending_too && slot.state() == SlotState::Pending
+            })
             .filter_map(|(at, slot)| {
                 let index = SlotIndex(u16::try_from(at).ok()?);
                 let key = records::lock_key(slot.name.as_ref()?.as_str());
@@ -324,7 +328,11 @@ impl Engine {
             return;
         };
         let as_it_was = ctl.group.with_slot(slot, |slot| {
-            slot.secret == secret && slot.state() == SlotState::Held
+            let this = slot.secret == secret;
+            if this && self.mutated(Mutation::SurveyEndsPending) {
+                slot.word.store(SlotWord::held(self.now));
+            }
+            this && slot.state() == SlotState::Held
         });
         let there = found.is_some_and(|kv| {
             kv.lease == Some(ctl.lease)
@@ -359,7 +367,11 @@ impl Engine {
             GroupState::Loading => (ctl.claimed_at, session_ttl.max(ctl.heir_of_ttl)),
             _ => (now, session_ttl),
         };
-        let deadline = since + record.ttl() + session_ttl;
+        let deadline = match () {
+            () if self.proof.mutated(Mutation::HeirForgetsSession) => since + record.ttl(),
+            () if self.proof.mutated(Mutation::HeirCountsFromGrant) => now + session_ttl,
+            () => since + record.ttl() + session_ttl,
+        };
         let placed = ctl.take_slot_at(id.slot(), |slot| {
             slot.secret = id.secret();
             slot.name = Some(name);

@@ -91,6 +91,10 @@ impl Table {
         self.groups.insert(group.id, group);
     }
 
+    pub(crate) fn get(&self, group: GroupId) -> Option<Arc<Group>> {
+        self.groups.get(&group).map(|group| Arc::clone(&group))
+    }
+
     /// Takes a group out; whoever still has it finds it neither serving nor proven.
     pub(crate) fn remove(&self, group: GroupId) {
         if let Some((_, group)) = self.groups.remove(&group) {
@@ -201,25 +205,42 @@ impl Group {
             return FastRenewal::AskEngine;
         }
         let proven_until = self.proven_until();
-        if !self.cluster.is_proven(now) || proven_until <= now {
+        if (!self.cluster.is_proven(now) || proven_until <= now)
+            && !self.cluster.mutated(Mutation::PromiseUnproven)
+        {
             return FastRenewal::Unproven;
         }
         let slots = self.slots();
         let Some(slot) = slots.get(usize::from(renew.lock_id.slot().0)) else {
             return FastRenewal::AskEngine;
         };
-        if !slot.is_of(&renew.lock_id) || slot.token != renew.token {
+        let any_token = self.cluster.mutated(Mutation::AnyTokenRenews);
+        if !slot.is_of(&renew.lock_id) || (slot.token != renew.token && !any_token) {
             return FastRenewal::AskEngine;
         }
         let wanted = renew.ttl.unwrap_or(slot.ttl());
-        if wanted > slot.ttl() {
+        if wanted > slot.ttl() && !self.cluster.mutated(Mutation::LongerWithoutRewrite) {
             return FastRenewal::AskEngine;
         }
-        let until = (now + wanted).min(proven_until);
+        let until = match self.cluster.mutated(Mutation::PromiseUnproven) {
+            true => now + wanted,
+            false => (now + wanted).min(proven_until),
+        };
+        let shortens = self.cluster.mutated(Mutation::DeadlineMovesBack);
+        let revives = self.cluster.mutated(Mutation::EndingRevived);
+        if shortens && slot.state() == SlotState::Held
+            || revives && slot.state() == SlotState::Ending
+        {
+            slot.word.store(SlotWord::held(until));
+        }
         if !slot.word.extend(now, until) {
             return FastRenewal::AskEngine;
         }
-        FastRenewal::Renewed(proof::told(until.since(now), now, slot.secret))
+        let held = match self.cluster.mutated(Mutation::PromiseBeyondHold) {
+            true => until.since(now) + until.since(now),
+            false => until.since(now),
+        };
+        FastRenewal::Renewed(proof::told(held, now, slot.secret))
     }
 }
 

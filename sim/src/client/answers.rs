@@ -1,0 +1,199 @@
+//! What clients make of answers.
+
+use super::{Doing, Mine};
+use crate::clock::Real;
+use crate::faults::Fault;
+use crate::world::{Ask, Event, Phase, Request, RequestNo, Told, World};
+use holdfast_gateway::engine::Answer;
+use holdfast_gateway::service::{
+    AcquireOutcome, Grant, Refusal, ReleaseOutcome, RenewOutcome, ServiceError,
+};
+
+impl World {
+    pub(crate) fn answer_arrives(&mut self, no: RequestNo, told: Told, answered: Real) {
+        let request = self.request(no).clone();
+        let client = request.client;
+        if self.clients[client].waiting != Some(no) {
+            return;
+        }
+        let paused_until = self.clients[client].paused_until;
+        if paused_until > self.now {
+            let event = Event::AnswerArrives {
+                request: no,
+                answer: told,
+                answered,
+            };
+            return self.at(paused_until, event);
+        }
+        self.clients[client].waiting = None;
+        match told {
+            Told::Unknown(why) => self.unknown(client, why),
+            Told::Answer(answer) => {
+                let said = crate::world::summary(&answer);
+                let note = ("told", no, client, said);
+                self.trace.note(self.now, Some(request.name), &note);
+                self.figures.event(said.0);
+                match answer {
+                    Answer::Acquire(Ok(AcquireOutcome::Granted(grant))) => {
+                        self.told_granted(no, answered, &request, &grant);
+                    }
+                    Answer::Acquire(Ok(AcquireOutcome::Refused { reason, free_in })) => {
+                        let asked = self.asked(no, answered);
+                        self.judge.refused(self.now, &asked, free_in.as_ms());
+                        self.told_refused(client, reason);
+                    }
+                    Answer::Renew(Ok(outcome)) => {
+                        self.told_renewal(no, answered, &request, outcome);
+                    }
+                    Answer::Release(Ok(outcome)) => self.told_release(&request, outcome),
+                    Answer::Acquire(Err(error))
+                    | Answer::Renew(Err(error))
+                    | Answer::Release(Err(error)) => self.told_error(client, &error),
+                }
+            }
+        }
+    }
+
+    fn unknown(&mut self, client: usize, why: &'static str) {
+        self.figures.event(why);
+        self.other_gateway(client);
+        let after = self.dice.between(20..=400);
+        self.wake_client(client, after);
+    }
+
+    fn told_error(&mut self, client: usize, error: &ServiceError) {
+        self.other_gateway(client);
+        let most = error.retry_after.as_ms().clamp(20, 500);
+        let after = self.dice.between(20..=most);
+        self.wake_client(client, after);
+    }
+
+    fn told_granted(&mut self, no: RequestNo, answered: Real, request: &Request, grant: &Grant) {
+        let client = request.client;
+        let asked = self.asked(no, answered);
+        let hold = self.judge.granted(self.now, &asked, request.ttl_ms, grant);
+        let Ask::Acquire(_) = &request.ask else {
+            return;
+        };
+        let renew_after = grant.told.renew_after.as_ms();
+        match &mut self.clients[client].doing {
+            Doing::Holding(mine) if mine.no == hold => {}
+            // What was re-entered had ended; this is a new hold.
+            Doing::Holding(mine) => {
+                let old = mine.no;
+                mine.no = hold;
+                mine.lock_id = grant.lock_id.clone();
+                mine.token = grant.token;
+                self.judge.given_up(old, self.now);
+            }
+            Doing::Acquiring {
+                name,
+                ttl_ms,
+                request_id,
+                ..
+            } => {
+                let mut mine = Mine {
+                    no: hold,
+                    name: *name,
+                    lock_id: grant.lock_id.clone(),
+                    token: grant.token,
+                    ttl_ms: *ttl_ms,
+                    request_id: *request_id,
+                    until: self.now,
+                };
+                if self.phase != Phase::Final {
+                    let ttl = mine.ttl_ms;
+                    mine.until = self.now + self.dice.between(100..=ttl * 4);
+                }
+                self.clients[client].doing = Doing::Holding(Box::new(mine));
+            }
+            _ => return,
+        }
+        self.wake_to_renew(client, renew_after);
+    }
+
+    fn wake_to_renew(&mut self, client: usize, renew_after_ms: u64) {
+        let soon = self.phase == Phase::Final || self.dice.per_mille(200);
+        let after = if soon {
+            self.dice.between(1..=50)
+        } else {
+            renew_after_ms
+        };
+        self.wake_client(client, after);
+    }
+
+    fn told_refused(&mut self, client: usize, reason: Refusal) {
+        if let Doing::Holding(mine) = &self.clients[client].doing {
+            // It holds the name as far as it knows, and somebody else does.
+            let left = self.judge.hold(mine.no).is_promised(self.now);
+            if left && reason == Refusal::Held && self.judge.terms.one_holder {
+                let name = mine.name;
+                let text = "the holder is told that somebody else holds the name".to_owned();
+                self.judge
+                    .find(crate::judge::Rule::OneAnswer, self.now, Some(name), text);
+            }
+            return self.wake_client(client, 20);
+        }
+        if reason == Refusal::HeldByYou {
+            self.figures.event("held by you");
+        }
+        let after = self.dice.between(20..=1_500);
+        self.wake_client(client, after);
+    }
+
+    fn told_renewal(
+        &mut self,
+        no: RequestNo,
+        answered: Real,
+        request: &Request,
+        outcome: RenewOutcome,
+    ) {
+        let (client, Some(hold)) = (request.client, request.hold) else {
+            return;
+        };
+        match outcome {
+            RenewOutcome::Renewed(_) if request.wrong_token => {
+                self.judge.wrong_token_renewed(self.now, hold);
+            }
+            RenewOutcome::Renewed(told) => {
+                let asked = self.asked(no, answered);
+                self.judge
+                    .renewed(self.now, &asked, hold, request.ttl_ms, told);
+                self.wake_to_renew(client, told.renew_after.as_ms());
+            }
+            // It says nothing about the hold.
+            RenewOutcome::Ended(_) if request.wrong_token => self.wake_client(client, 20),
+            RenewOutcome::Ended(ended) => {
+                self.judge.ended(self.now, hold, ended);
+                if matches!(self.clients[client].doing, Doing::Holding(_)) {
+                    self.clients[client].doing = Doing::Idle;
+                }
+                let after = self.dice.between(20..=2_000);
+                self.wake_client(client, after);
+            }
+        }
+    }
+
+    fn told_release(&mut self, request: &Request, outcome: ReleaseOutcome) {
+        let (client, Some(hold)) = (request.client, request.hold) else {
+            return;
+        };
+        if outcome == ReleaseOutcome::TokenMismatch {
+            self.judge.mismatch(self.now, hold, !request.wrong_token);
+            return self.wake_client(client, 20);
+        }
+        self.judge.released(self.now, hold);
+        let Doing::Releasing { mine, .. } = self.clients[client].doing.clone() else {
+            return;
+        };
+        self.clients[client].doing = match self.meets(Fault::RenewAfterRelease, 400) {
+            true => Doing::Haunting {
+                mine,
+                times_left: 3,
+            },
+            false => Doing::Idle,
+        };
+        let after = self.dice.between(0..=1_000);
+        self.wake_client(client, after);
+    }
+}

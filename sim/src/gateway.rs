@@ -1,0 +1,117 @@
+//! A gateway's process: a table, and one engine for each cluster.
+
+use crate::clock::{PartyClock, Real};
+use holdfast_gateway::engine::{
+    ClusterProof, Engine, EngineStats, Input, Mutation, Settings, Table,
+};
+use holdfast_gateway::time::Millis;
+use std::sync::Arc;
+
+/// Which engine, and in which life of its gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EngineAt {
+    pub(crate) gateway: usize,
+    pub(crate) cluster: usize,
+    pub(crate) life: u64,
+}
+
+/// An engine and what waits for it.
+pub(crate) struct EngineTask {
+    pub(crate) engine: Engine,
+    pub(crate) proof: Arc<ClusterProof>,
+    pub(crate) stats: Arc<EngineStats>,
+    pub(crate) inbox: Vec<Input>,
+    pub(crate) paused_until: Real,
+    /// When it runs next; runs that were planned before are void.
+    pub(crate) run_at: Real,
+    pub(crate) plan: u64,
+    pub(crate) stopped: bool,
+}
+
+/// See the module.
+pub(crate) struct Gateway {
+    pub(crate) clock: PartyClock,
+    pub(crate) life: u64,
+    /// Empty while the process does not run.
+    pub(crate) engines: Vec<EngineTask>,
+    pub(crate) table: Arc<Table>,
+    pub(crate) paused_until: Real,
+    pub(crate) stopping: bool,
+}
+
+/// What all engines of a run are told.
+#[derive(Debug, Clone)]
+pub(crate) struct Common {
+    pub(crate) deployment: shard_map::DeploymentId,
+    pub(crate) session_ttl_ms: u64,
+    pub(crate) group_ttl_ms: u64,
+    pub(crate) survey_interval_ms: Option<u64>,
+    pub(crate) mutation: Option<Mutation>,
+}
+
+pub(crate) fn cluster_name(cluster: usize) -> String {
+    format!("c{cluster}")
+}
+
+impl Gateway {
+    pub(crate) fn new(clock: PartyClock) -> Self {
+        Self {
+            clock,
+            life: 0,
+            engines: Vec::new(),
+            table: Arc::default(),
+            paused_until: 0,
+            stopping: false,
+        }
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        !self.engines.is_empty()
+    }
+
+    /// A new process; nothing of the old one is left.
+    pub(crate) fn start(&mut self, number: usize, now: Real, seeds: &[[u8; 32]], common: &Common) {
+        self.life += 1;
+        self.table = Arc::default();
+        self.stopping = false;
+        let engines = seeds.iter().enumerate().map(|(cluster, seed)| {
+            let name: Arc<str> = cluster_name(cluster).into();
+            let proof = ClusterProof::new(Arc::clone(&name));
+            if let Some(mutation) = common.mutation {
+                proof.mutate(mutation);
+            }
+            let settings = Settings {
+                cluster: name,
+                deployment: common.deployment,
+                instance: format!("gateway-{number}-{}", self.life),
+                peer_url: format!("http://gateway-{number}"),
+                session_ttl: Millis::from_ms(common.session_ttl_ms),
+                group_ttl: Millis::from_ms(common.group_ttl_ms),
+            };
+            let table = Arc::clone(&self.table);
+            let at = self.clock.instant(now);
+            let mut engine = Engine::new(settings, *seed, at, table, Arc::clone(&proof));
+            if let Some(interval) = common.survey_interval_ms {
+                engine.set_survey_interval(Millis::from_ms(interval));
+            }
+            EngineTask {
+                stats: engine.stats(),
+                engine,
+                proof,
+                inbox: Vec::new(),
+                paused_until: 0,
+                run_at: Real::MAX,
+                plan: 0,
+                stopped: false,
+            }
+        });
+        self.engines = engines.collect();
+    }
+
+    /// kill -9.
+    pub(crate) fn kill(&mut self) {
+        self.life += 1;
+        self.engines.clear();
+        self.paused_until = 0;
+    }
+}

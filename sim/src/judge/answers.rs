@@ -1,0 +1,222 @@
+//! What an answer must be, given what was told before its request was sent.
+
+use super::{Hold, HoldNo, Judge, Rule};
+use crate::clock::{PartyClock, Real};
+use holdfast_gateway::service::{Ended, Grant, Renewed};
+
+/// An answer's request, as the client knows it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) client: (usize, u64),
+    pub(crate) clock: PartyClock,
+    pub(crate) sent: Real,
+    /// When the gateway gave its answer.
+    pub(crate) answered: Real,
+    pub(crate) name: usize,
+    pub(crate) shard: u32,
+}
+
+/// A name that is held is told to be so a little longer than it is; clocks may differ so much.
+const DRIFT_PER_MILLE: u64 = 20;
+
+impl Judge {
+    /// An acquire was answered with a hold.
+    pub(crate) fn granted(
+        &mut self,
+        now: Real,
+        asked: &Asked,
+        ttl_ms: u64,
+        grant: &Grant,
+    ) -> HoldNo {
+        let name = Some(asked.name);
+        let text = grant.lock_id.to_text();
+        let known = self.by_lock_id.get(&text).copied();
+        let no = known.unwrap_or(HoldNo(self.holds.len()));
+        if known.is_none() {
+            self.check_first(now, asked, no, grant);
+            let hold = Hold::new(asked.name, asked.client, grant.token.0, now, asked.clock);
+            self.holds.push(hold);
+            self.by_lock_id.insert(text, no);
+            self.by_name.entry(asked.name).or_default().insert(no);
+        }
+        let hold = &self.holds[no.0];
+        let wrong = if hold.client != asked.client || hold.name != asked.name {
+            Some("the hold of another client or name is given out")
+        } else if hold.token != grant.token.0 {
+            Some("one hold has two tokens")
+        } else if known.is_some() && !grant.already_held {
+            Some("a hold that was told before is told as if it were granted anew")
+        } else if hold
+            .released_at
+            .is_some_and(|released| released < asked.sent)
+        {
+            Some("a hold is given back whose release was confirmed before")
+        } else if hold.ended_at.is_some_and(|ended| ended < asked.sent) {
+            Some("a hold is given back that was said to be over before")
+        } else {
+            None
+        };
+        if let Some(wrong) = wrong {
+            self.find(Rule::OneAnswer, now, name, wrong.to_owned());
+        }
+        self.told(now, asked, no, ttl_ms, grant.told);
+        no
+    }
+
+    /// A hold that was not told before.
+    fn check_first(&mut self, now: Real, asked: &Asked, no: HoldNo, grant: &Grant) {
+        let of_name = self.by_name.get(&asked.name).into_iter().flatten();
+        let worse = of_name.map(|other| self.hold(*other)).find(|other| {
+            let before = other.told_at < asked.sent && other.token >= grant.token.0;
+            before && !grant.already_held || other.token == grant.token.0
+        });
+        if let Some(other) = worse {
+            let text = format!(
+                "hold {} has token {} after {}",
+                no.0, grant.token.0, other.token
+            );
+            self.find(Rule::Fence, now, Some(asked.name), text);
+        }
+        if let Some((from, until)) = self.guard_gone.get(&asked.shard)
+            && *from < asked.sent
+            && asked.answered < *until
+            && !grant.already_held
+        {
+            let text = "a grant while the shard has no guard".to_owned();
+            self.find(Rule::Epoch, now, Some(asked.name), text);
+        }
+    }
+
+    /// A renewal was answered with a promise.
+    pub(crate) fn renewed(
+        &mut self,
+        now: Real,
+        asked: &Asked,
+        no: HoldNo,
+        ttl_ms: u64,
+        told: Renewed,
+    ) {
+        let hold = self.hold(no);
+        let (name, token) = (hold.name, hold.token);
+        let of_name = self.by_name.get(&name).into_iter().flatten();
+        let heir = of_name
+            .map(|other| self.hold(*other))
+            .find(|other| other.token > token && other.told_at < asked.sent);
+        let wrong = if hold
+            .released_at
+            .is_some_and(|released| released < asked.sent)
+        {
+            Some("a hold is renewed whose release was confirmed before".to_owned())
+        } else if hold.ended_at.is_some_and(|ended| ended < asked.sent) {
+            Some("a hold is renewed that was said to be over before".to_owned())
+        } else {
+            let text = |heir: &Hold| format!("token {token} is renewed after {}", heir.token);
+            heir.filter(|_| self.terms.one_holder).map(text)
+        };
+        if let Some(wrong) = wrong {
+            self.find(Rule::OneAnswer, now, Some(name), wrong);
+        }
+        self.told(now, asked, no, ttl_ms, told);
+    }
+
+    fn told(&mut self, now: Real, asked: &Asked, no: HoldNo, ttl_ms: u64, told: Renewed) {
+        let name = Some(asked.name);
+        let told_ms = told.ttl.as_ms();
+        if told_ms > ttl_ms * 99 / 100 || told.renew_after.as_ms() > told_ms {
+            let text = format!("told {told:?} where {ttl_ms} ms was asked for");
+            self.find(Rule::OneAnswer, now, name, text);
+        }
+        self.holds[no.0].promise(now, asked.sent, told_ms);
+        if !self.hold(no).is_promised(now) || !self.terms.one_holder {
+            return;
+        }
+        let others = self.promised(asked.name, now);
+        if let Some(other) = others.into_iter().find(|other| *other != no) {
+            let (one, two) = (self.hold(no), self.hold(other));
+            let text = format!(
+                "token {} of client {:?} is promised for {} ms, and token {} of client {:?} for \
+                 {} ms",
+                one.token,
+                one.client,
+                one.left_ms(now),
+                two.token,
+                two.client,
+                two.left_ms(now)
+            );
+            self.find(Rule::OneHolder, now, name, text);
+        }
+    }
+
+    /// An acquire was refused: the name is held, and not free for so long.
+    pub(crate) fn refused(&mut self, now: Real, asked: &Asked, free_in_ms: u64) {
+        if !self.terms.one_holder {
+            return;
+        }
+        for hold in self.promised(asked.name, now) {
+            let hold = self.hold(hold);
+            // What is still promised now was promised then, if it was told before.
+            let left = hold.left_ms(asked.answered);
+            let slack = left * DRIFT_PER_MILLE / 1000 + 5;
+            if hold.last_told_before(asked.sent) && left > free_in_ms + slack {
+                let text = format!(
+                    "said to be free in {free_in_ms} ms, and token {} is promised for {left} ms",
+                    hold.token
+                );
+                self.find(Rule::OneAnswer, now, Some(asked.name), text);
+                return;
+            }
+        }
+    }
+
+    /// A renewal was answered with the end of its hold.
+    pub(crate) fn ended(&mut self, now: Real, no: HoldNo, ended: Ended) {
+        let hold = self.hold(no);
+        if hold.is_promised(now) && self.terms.one_holder {
+            let text = format!(
+                "told {ended:?}, and token {} is promised for {} ms",
+                hold.token,
+                hold.left_ms(now)
+            );
+            self.find(Rule::OneAnswer, now, Some(hold.name), text);
+        } else if hold.given_up_at.is_none() && self.terms.no_loss {
+            let text = format!(
+                "token {} ended ({ended:?}), and was renewed all the time",
+                hold.token
+            );
+            self.find(Rule::LiveLock, now, Some(hold.name), text);
+        }
+        let hold = &mut self.holds[no.0];
+        hold.ended_at = hold.ended_at.or(Some(now));
+    }
+
+    /// A client that renews all the time looks at its promise.
+    pub(crate) fn must_be_promised(&mut self, now: Real, no: HoldNo) {
+        let hold = self.hold(no);
+        if self.terms.no_loss && hold.given_up_at.is_none() && !hold.is_promised(now) {
+            let text = format!("the promise of token {} ended unrenewed", hold.token);
+            self.find(Rule::LiveLock, now, Some(hold.name), text);
+        }
+    }
+
+    /// A release was confirmed.
+    pub(crate) fn released(&mut self, now: Real, no: HoldNo) {
+        let hold = &mut self.holds[no.0];
+        hold.released_at = hold.released_at.or(Some(now));
+    }
+
+    /// A token was said not to be the hold's.
+    pub(crate) fn mismatch(&mut self, now: Real, no: HoldNo, was_right: bool) {
+        if was_right {
+            let name = Some(self.hold(no).name);
+            let text = "the right token is said to be a wrong one".to_owned();
+            self.find(Rule::OneAnswer, now, name, text);
+        }
+    }
+
+    /// A wrong token was accepted.
+    pub(crate) fn wrong_token_renewed(&mut self, now: Real, no: HoldNo) {
+        let name = Some(self.hold(no).name);
+        let text = "a renewal with a wrong token is answered as renewed".to_owned();
+        self.find(Rule::Fence, now, name, text);
+    }
+}

@@ -1,0 +1,238 @@
+//! Engines at work: when they run, and what becomes of their calls.
+
+use super::{Event, ReplyPlan, World};
+use crate::clock::Real;
+use crate::faults::Fault;
+use crate::gateway::EngineAt;
+use holdfast_gateway::engine::{CallId, Effect, Input};
+use holdfast_gateway::time::Millis;
+use holdfast_store::{DefiniteError, Op, Reply, StoreError};
+use std::sync::Arc;
+
+/// Something that crosses a link late arrives at most so much later.
+const LATE_MS_MAX: u64 = 240_000;
+
+impl World {
+    fn is_current(&self, at: EngineAt) -> bool {
+        let gateway = &self.gateways[at.gateway];
+        gateway.life == at.life && gateway.is_up()
+    }
+
+    /// Puts an input into an engine's inbox.
+    pub(crate) fn give(&mut self, at: EngineAt, input: Input) {
+        if !self.is_current(at) {
+            return;
+        }
+        let stall = match self.dice.between(0..=9) {
+            0 => self.dice.between(1..=4),
+            _ => 0,
+        };
+        self.gateways[at.gateway].engines[at.cluster]
+            .inbox
+            .push(input);
+        self.plan_run(at, self.now + stall);
+    }
+
+    /// Has the engine run at that time, or earlier if it is to run earlier already.
+    pub(crate) fn plan_run(&mut self, at: EngineAt, time: Real) {
+        let task = &mut self.gateways[at.gateway].engines[at.cluster];
+        if time < task.run_at {
+            task.run_at = time;
+            task.plan += 1;
+            let plan = task.plan;
+            self.at(time, Event::EngineRuns { at, plan });
+        }
+    }
+
+    pub(crate) fn engine_runs(&mut self, at: EngineAt, plan: u64) {
+        if !self.is_current(at) {
+            return;
+        }
+        let now = self.now;
+        let gateway = &mut self.gateways[at.gateway];
+        let task = &mut gateway.engines[at.cluster];
+        if task.plan != plan {
+            return;
+        }
+        task.run_at = Real::MAX;
+        let paused_until = gateway.paused_until.max(task.paused_until);
+        if paused_until > now {
+            return self.plan_run(at, paused_until);
+        }
+        if task.stopped {
+            return;
+        }
+        let shown = gateway.clock.instant(now);
+        let mut inputs = std::mem::take(&mut task.inbox);
+        if task.engine.next_wakeup() <= shown {
+            inputs.push(Input::Tick);
+        }
+        let mut effects = Vec::new();
+        task.engine.handle(shown, inputs, &mut effects);
+        let wakeup = task.engine.next_wakeup().as_ms();
+        let next = gateway.clock.when(wakeup).max(now);
+        self.carry_out(at, effects);
+        if self.is_current(at) {
+            self.plan_run(at, next);
+        }
+    }
+
+    pub(crate) fn carry_out(&mut self, at: EngineAt, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Answer(ticket, answer) => self.answered(ticket, answer),
+                Effect::Stopped => {
+                    let gateway = &mut self.gateways[at.gateway];
+                    gateway.engines[at.cluster].stopped = true;
+                    if gateway.engines.iter().all(|task| task.stopped) {
+                        self.collect_stats_of(at.gateway);
+                        self.gateways[at.gateway].kill();
+                        self.trace.note(self.now, None, &("stopped", at.gateway));
+                        return;
+                    }
+                }
+                Effect::Call { id, op, timeout } => self.send(at, id, op, timeout),
+            }
+        }
+    }
+
+    fn send(&mut self, at: EngineAt, call: CallId, op: Op, timeout: Millis) {
+        let clock = self.gateways[at.gateway].clock;
+        let give_up = clock.when(clock.read(self.now) + timeout.as_ms());
+        let kind = kind_of(&op);
+        self.trace
+            .note(self.now, None, &(kind, at.gateway, at.cluster, call));
+        let refused = || StoreError::from(DefiniteError::Unreachable("refused".to_owned()));
+        if let Some((until, refuses)) = self.cut.get(&(at.gateway, at.cluster))
+            && *until > self.now
+        {
+            return match refuses {
+                true => self.returns(self.now + 1, at, call, Err(refused())),
+                false => self.returns(give_up, at, call, Err(given_up())),
+            };
+        }
+        let share = self.options.call_faults_per_mille;
+        if self.meets(Fault::CallRefused, share) {
+            return self.returns(self.now + 1, at, call, Err(refused()));
+        }
+        if self.meets(Fault::CallLost, share) {
+            return self.returns(give_up, at, call, Err(given_up()));
+        }
+        let op = Arc::new(op);
+        let mut there = self.latency();
+        let mut back = Some(self.latency());
+        if self.meets(Fault::ReplyLost, share) {
+            back = None;
+        }
+        if self.meets(Fault::CallLate, share) {
+            there = give_up - self.now + self.dice.delay(LATE_MS_MAX);
+            back = None;
+        }
+        if self.meets(Fault::CallDoubled, share) {
+            let again = there + self.dice.delay(LATE_MS_MAX);
+            let op = Arc::clone(&op);
+            let second = Event::CallArrives {
+                at,
+                call,
+                op,
+                reply: None,
+            };
+            self.at(self.now + again, second);
+        }
+        let arrives = self.now + there;
+        let reply = back
+            .filter(|back| arrives + back < give_up)
+            .map(|takes| ReplyPlan { takes, give_up });
+        if reply.is_none() {
+            if there + back.unwrap_or(0) > 0 && self.options.has(Fault::SlowLinks) && !self.healed {
+                self.figures.fault(Fault::SlowLinks);
+            }
+            self.returns(give_up, at, call, Err(given_up()));
+        }
+        self.at(
+            arrives,
+            Event::CallArrives {
+                at,
+                call,
+                op,
+                reply,
+            },
+        );
+    }
+
+    fn returns(
+        &mut self,
+        time: Real,
+        at: EngineAt,
+        call: CallId,
+        result: Result<Reply, StoreError>,
+    ) {
+        self.at(time, Event::CallReturns { at, call, result });
+    }
+
+    pub(crate) fn latency(&mut self) -> Real {
+        let max = if self.healed {
+            5
+        } else {
+            self.options.latency_ms
+        };
+        self.dice.delay(max)
+    }
+
+    pub(crate) fn call_arrives(
+        &mut self,
+        at: EngineAt,
+        call: CallId,
+        op: &Op,
+        reply: Option<ReplyPlan>,
+    ) {
+        if self.clusters[at.cluster].down_until > self.now {
+            let Some(ReplyPlan { takes, give_up }) = reply else {
+                return;
+            };
+            return match self.dice.coin() {
+                true => {
+                    let error = DefiniteError::Unreachable("no leader".to_owned());
+                    self.returns(self.now + takes, at, call, Err(error.into()));
+                }
+                false => self.returns(give_up, at, call, Err(given_up())),
+            };
+        }
+        let faults = self.faults_now();
+        let cluster = &mut self.clusters[at.cluster];
+        let result = cluster.serve(self.now, op, &faults, &mut self.dice, &mut self.figures);
+        let failed = matches!(&result, Err(_));
+        self.trace.note(
+            self.now,
+            None,
+            &("applied", at.gateway, at.cluster, call, failed),
+        );
+        if let Some(ReplyPlan { takes, give_up }) = reply {
+            let time = match (&result, op) {
+                // What is missing is waited for until the caller's time is up.
+                (Ok(Reply::KeepAlive(answers)), Op::KeepAlive { leases })
+                    if answers.len() < leases.len() =>
+                {
+                    give_up
+                }
+                _ => self.now + takes,
+            };
+            self.returns(time, at, call, result);
+        }
+    }
+}
+
+fn given_up() -> StoreError {
+    StoreError::Ambiguous("given up".to_owned())
+}
+
+fn kind_of(op: &Op) -> &'static str {
+    match op {
+        Op::Txn(_) => "txn",
+        Op::LeaseGrant { .. } => "lease grant",
+        Op::LeaseRevoke { .. } => "lease revoke",
+        Op::LeaseKeys { .. } => "lease keys",
+        Op::KeepAlive { .. } => "keepalive",
+        Op::Alarms => "alarms",
+    }
+}

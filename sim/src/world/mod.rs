@@ -1,0 +1,345 @@
+//! The world: clients, gateways and clusters, the links between them, and one order of events.
+
+mod calls;
+mod chaos;
+mod phases;
+mod requests;
+
+pub(crate) use chaos::Chaos;
+pub(crate) use phases::Phase;
+pub(crate) use requests::{Ask, Request, RequestNo, Told, summary};
+
+use crate::client::Client;
+use crate::clock::{PartyClock, Real};
+use crate::cluster::Cluster;
+use crate::dice::Dice;
+use crate::faults::Fault;
+use crate::figures::Figures;
+use crate::gateway::{Common, EngineAt, Gateway, cluster_name};
+use crate::judge::{Judge, Terms};
+use crate::options::Options;
+use crate::trace::Trace;
+use holdfast_gateway::engine::{CallId, Input, Mutation, Ticket};
+use holdfast_store::{Op, Reply, StoreError};
+use shard_map::records::{Guard, Identity, Record, keys};
+use shard_map::{DeploymentId, ShardCount, ShardId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// When a world begins, so that no clock is near zero.
+const BEGIN: Real = 1_000_000;
+const SHARDS: u32 = 4;
+/// A client's clock and a gateway's differ by at most 1 %: each runs at most so many millionths
+/// beside the world's time.
+const DRIFT_PPM: i64 = 4_500;
+/// A run that takes more events than this does not end.
+const EVENTS_MAX: u64 = 3_000_000;
+
+pub(crate) enum Event {
+    CallArrives {
+        at: EngineAt,
+        call: CallId,
+        op: Arc<Op>,
+        reply: Option<ReplyPlan>,
+    },
+    CallReturns {
+        at: EngineAt,
+        call: CallId,
+        result: Result<Reply, StoreError>,
+    },
+    EngineRuns {
+        at: EngineAt,
+        plan: u64,
+    },
+    RequestArrives {
+        request: RequestNo,
+        gateway: usize,
+    },
+    AnswerArrives {
+        request: RequestNo,
+        answer: Told,
+        answered: Real,
+    },
+    ClientWakes {
+        client: usize,
+        plan: u64,
+    },
+    Chaos(Chaos),
+}
+
+/// When the reply comes, and when the caller has given up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReplyPlan {
+    takes: Real,
+    give_up: Real,
+}
+
+/// An input that waits for an answer.
+pub(crate) struct Open {
+    request: RequestNo,
+    at: EngineAt,
+    arrived: Real,
+}
+
+/// See the module.
+pub(crate) struct World {
+    pub(crate) options: Options,
+    pub(crate) now: Real,
+    pub(crate) dice: Dice,
+    pub(crate) trace: Trace,
+    pub(crate) figures: Figures,
+    pub(crate) judge: Judge,
+    pub(crate) clusters: Vec<Cluster>,
+    pub(crate) gateways: Vec<Gateway>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) phase: Phase,
+    common: Common,
+    events: BTreeMap<(Real, u64), Event>,
+    counter: u64,
+    handled: u64,
+    requests: Vec<Request>,
+    open: BTreeMap<Ticket, Open>,
+    /// Until when a gateway does not reach a cluster, and whether it is refused at once.
+    cut: BTreeMap<(usize, usize), (Real, bool)>,
+    /// How often the guard of a shard was raised.
+    guards_raised: BTreeMap<u32, u64>,
+    /// Nothing goes wrong any more.
+    healed: bool,
+}
+
+impl World {
+    pub(crate) fn new(
+        options: Options,
+        mut dice: Dice,
+        trace: Trace,
+        mutation: Option<Mutation>,
+    ) -> Self {
+        let common = Common {
+            deployment: DeploymentId::from_random_bits(7),
+            session_ttl_ms: options.session_ttl_ms,
+            group_ttl_ms: options.group_ttl_ms,
+            survey_interval_ms: options.has(Fault::Surveys).then_some(1_500),
+            mutation,
+        };
+        let drift = options.has(Fault::Drift);
+        let mut figures = Figures::default();
+        let mut clock = |dice: &mut Dice| {
+            let ppm = match drift {
+                true => dice.pick(&[-DRIFT_PPM, DRIFT_PPM, 0, -DRIFT_PPM / 2, DRIFT_PPM / 2]),
+                false => 0,
+            };
+            if ppm != 0 {
+                figures.fault(Fault::Drift);
+            }
+            PartyClock::new(ppm, dice.between(0..=100_000))
+        };
+        let clusters = (1..=options.clusters as u64)
+            .map(|id| Cluster::new(id, clock(&mut dice), options.session_ttl_ms))
+            .collect();
+        let gateways = (0..options.gateways)
+            .map(|_| Gateway::new(clock(&mut dice)))
+            .collect();
+        let clients = (0..options.clients)
+            .map(|_| Client::new(clock(&mut dice)))
+            .collect();
+        let terms = Terms {
+            one_holder: !options.has(Fault::HandRevoke) && !options.has(Fault::ClockStopped),
+            no_loss: options.gentle,
+        };
+        let mut world = Self {
+            now: BEGIN,
+            dice,
+            trace,
+            figures,
+            judge: Judge::new(terms),
+            clusters,
+            gateways,
+            clients,
+            phase: Phase::Safety,
+            common,
+            events: BTreeMap::new(),
+            counter: 0,
+            handled: 0,
+            requests: Vec::new(),
+            open: BTreeMap::new(),
+            cut: BTreeMap::new(),
+            guards_raised: BTreeMap::new(),
+            healed: false,
+            options,
+        };
+        world.begin();
+        world
+    }
+
+    fn begin(&mut self) {
+        for cluster in 0..self.clusters.len() {
+            let identity = Identity {
+                deployment: self.common.deployment,
+                cluster: cluster_name(cluster)
+                    .parse()
+                    .unwrap_or_else(|_| unreachable!("a letter and a digit are a cluster's name")),
+                beacon: None,
+            };
+            self.clusters[cluster].put(self.now, keys::identity(), identity.to_value());
+            for shard in 0..SHARDS {
+                if self.cluster_of(shard) != cluster {
+                    continue;
+                }
+                let guard = Guard::first().to_value();
+                self.clusters[cluster].put(self.now, keys::guard(ShardId(shard)), guard);
+            }
+        }
+        for gateway in 0..self.gateways.len() {
+            self.start_gateway(gateway);
+        }
+        for client in 0..self.clients.len() {
+            let after = self.dice.between(0..=5_000);
+            self.wake_client(client, after);
+        }
+        self.plan_chaos();
+    }
+
+    pub(crate) fn cluster_of(&self, shard: u32) -> usize {
+        shard as usize % self.clusters.len()
+    }
+
+    pub(crate) fn shard_of(name: usize) -> ShardId {
+        match ShardCount::try_from(SHARDS) {
+            Ok(shards) => shard_map::shard_of(&Self::name(name), shards),
+            Err(_) => ShardId(0),
+        }
+    }
+
+    pub(crate) fn name(name: usize) -> String {
+        format!("n{name}")
+    }
+
+    pub(crate) fn at(&mut self, time: Real, event: Event) {
+        self.counter += 1;
+        self.events
+            .insert((time.max(self.now), self.counter), event);
+    }
+
+    pub(crate) fn number(&mut self) -> u64 {
+        self.counter += 1;
+        self.counter
+    }
+
+    /// Lets time pass until then, unless something is found before.
+    pub(crate) fn run_until(&mut self, end: Real) {
+        self.run_while(end, |_| true);
+    }
+
+    /// As [`World::run_until`], but no longer than something is so.
+    pub(crate) fn run_while(&mut self, end: Real, is_so: impl Fn(&Self) -> bool) {
+        while is_so(self) && !self.judge.has_finding() {
+            match self.events.first_entry() {
+                Some(entry) if entry.key().0 <= end => {
+                    let ((time, _), event) = entry.remove_entry();
+                    self.now = time;
+                    self.handled += 1;
+                    assert!(self.handled < EVENTS_MAX, "the run does not end");
+                    self.happen(event);
+                }
+                _ => {
+                    self.now = end;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::CallArrives {
+                at,
+                call,
+                op,
+                reply,
+            } => self.call_arrives(at, call, &op, reply),
+            Event::CallReturns { at, call, result } => {
+                self.give(at, Input::Reply(call, result));
+            }
+            Event::EngineRuns { at, plan } => self.engine_runs(at, plan),
+            Event::RequestArrives { request, gateway } => self.request_arrives(request, gateway),
+            Event::AnswerArrives {
+                request,
+                answer,
+                answered,
+            } => self.answer_arrives(request, answer, answered),
+            Event::ClientWakes { client, plan } => self.client_wakes(client, plan),
+            Event::Chaos(chaos) => self.chaos(chaos),
+        }
+    }
+
+    pub(crate) fn start_gateway(&mut self, gateway: usize) {
+        let mut seeds = Vec::new();
+        for _ in 0..self.clusters.len() {
+            let mut seed = [0; 32];
+            for part in seed.chunks_mut(8) {
+                part.copy_from_slice(&self.dice.bits().to_be_bytes());
+            }
+            seeds.push(seed);
+        }
+        let now = self.now;
+        self.gateways[gateway].start(gateway, now, &seeds, &self.common);
+        let life = self.gateways[gateway].life;
+        for cluster in 0..self.clusters.len() {
+            let at = EngineAt {
+                gateway,
+                cluster,
+                life,
+            };
+            let shown = self.gateways[gateway].clock.instant(now);
+            let mut effects = Vec::new();
+            self.gateways[gateway].engines[cluster]
+                .engine
+                .start(shown, &mut effects);
+            self.carry_out(at, effects);
+            self.give(at, Input::HomeSeen);
+        }
+    }
+
+    /// Whether such a call or request meets a fault of this kind.
+    pub(crate) fn meets(&mut self, fault: Fault, per_mille: u64) -> bool {
+        let meets = !self.healed && self.options.has(fault) && self.dice.per_mille(per_mille);
+        if meets {
+            self.figures.fault(fault);
+        }
+        meets
+    }
+
+    pub(crate) fn faults_now(&self) -> BTreeSet<Fault> {
+        match self.healed {
+            true => BTreeSet::new(),
+            false => self.options.faults.clone(),
+        }
+    }
+
+    /// What the engines counted.
+    pub(crate) fn collect_stats(&mut self) {
+        for gateway in 0..self.gateways.len() {
+            self.collect_stats_of(gateway);
+        }
+    }
+
+    pub(crate) fn collect_stats_of(&mut self, gateway: usize) {
+        for task in &self.gateways[gateway].engines {
+            let stats = &task.stats;
+            for (what, count) in [
+                ("sessions lost", stats.sessions_lost.get()),
+                ("groups lost", stats.groups_lost.get()),
+                ("groups claimed", stats.claims.get()),
+                ("holds expired", stats.expired.get()),
+                ("fences", stats.fences.get()),
+                ("batches of unknown outcome", stats.unknown_outcomes.get()),
+                ("batches", stats.batches.get()),
+                ("proofs voided", stats.proofs_voided.get()),
+                ("look-ups by name", stats.cold_lookups.get()),
+                ("findings of surveys", stats.survey_findings.get()),
+            ] {
+                self.figures.events_add(what, count);
+            }
+        }
+    }
+}
