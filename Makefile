@@ -2,7 +2,7 @@
 # this folder; fetched tools live in .tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help tools run check test fmt deny docs tree quick-tests real-tests
+.PHONY: help tools run build check test fmt deny docs tree main-job quick-tests real-tests
 
 # The etcd client is generated from etcd's protocol files when it is compiled.
 export PROTOC := $(CURDIR)/.tools/protoc/bin/protoc
@@ -16,6 +16,9 @@ help: ## list these targets
 run: $(PROTOC) ## build and start `gateway dev`, with everything in one process
 	cargo run $(CARGO_FLAGS) --release -p holdfast-gateway --bin gateway -- dev
 
+build: $(PROTOC) ## build the commands: target/release/{gateway,shard-map,loadgen}
+	cargo build $(CARGO_FLAGS) --release -p holdfast-gateway -p shard-map -p loadgen
+
 check: tree $(PROTOC) ## the quick tests: tree, format, lints, unit and model tests (no etcd)
 	cargo fmt --all --check
 	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
@@ -23,6 +26,7 @@ check: tree $(PROTOC) ## the quick tests: tree, format, lints, unit and model te
 
 # The tests against real processes come last: what cargo prints about them ends the output.
 test: check deny docs tools ## everything: check, deny, docs, and the tests against real etcd
+	$(MAKE) --no-print-directory main-job
 	$(MAKE) --no-print-directory real-tests
 
 fmt: ## format the Rust code
@@ -46,6 +50,14 @@ quick-tests: $(PROTOC)
 	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast --lib --bins $$targets
 	targets=$$(scripts/test-targets real) && \
 	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast $$targets -- model::
+
+# The main job in small, with debug builds: an etcd cluster is killed under load, then a gateway.
+main-job: tools
+	cargo build $(CARGO_FLAGS) --workspace --bins
+	scripts/main-job --bin target/debug --locks 2000 --ttl 30 --renew-every 5 --duration 30 \
+		--fault kill-cluster
+	scripts/main-job --bin target/debug --locks 2000 --ttl 30 --renew-every 5 --duration 40 \
+		--contend 8 --fault kill-gateway
 
 real-tests: tools
 	targets=$$(scripts/test-targets real) && \
