@@ -134,6 +134,21 @@ fn unknown_answers_are_retried_with_growing_pauses_until_the_deadline() {
 }
 
 #[test]
+fn after_a_success_the_pauses_begin_with_the_shortest_again() {
+    let mut hold = hold();
+    let mut now = ms(10_000);
+    for _ in 0..5 {
+        sends(&mut hold, Ask::Renew, now);
+        now = next_try(&mut hold, Event::Renewed(Err(unknown(None))), now);
+    }
+    sends(&mut hold, Ask::Renew, now);
+    let next = next_try(&mut hold, Event::Renewed(Ok(promise(12_000))), now);
+    sends(&mut hold, Ask::Renew, next);
+    let retry = next_try(&mut hold, Event::Renewed(Err(unknown(None))), next);
+    assert!(retry.since(next) <= BACKOFF_MIN);
+}
+
+#[test]
 fn an_error_that_says_nothing_about_the_lock_does_not_end_the_hold() {
     let rejected = Error::Rejected {
         status: 401,

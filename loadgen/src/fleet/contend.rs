@@ -138,6 +138,8 @@ impl Fleet {
 
     pub(super) fn returned(&mut self, item: Item, at: At, result: Result<(), Error>) {
         self.note(&item, at, &result, Outcome::RELEASED);
+        self.stats
+            .latency(self.phase, Op::Return, at.sent, at.received, None);
         match result {
             Ok(()) => drop(self.foreign.remove(&item.lock)),
             Err(Error::Refused(_)) => {
