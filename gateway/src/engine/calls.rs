@@ -76,7 +76,7 @@ impl Engine {
         let Some(Pending { purpose, sent }) = self.calls.pending.remove(&call) else {
             return;
         };
-        let result = self.from_this_cluster(result);
+        let result = self.believe(result);
         match purpose {
             Purpose::SessionLease => self.on_session_lease(result),
             Purpose::SessionKey => self.on_session_key(result),
@@ -100,7 +100,7 @@ impl Engine {
 
 impl Engine {
     /// A reply of another cluster (a wrong endpoint in the map) says nothing about this one.
-    fn from_this_cluster(&self, result: Result<Reply, StoreError>) -> Result<Reply, StoreError> {
+    fn believe(&self, result: Result<Reply, StoreError>) -> Result<Reply, StoreError> {
         let Some(right) = self.cluster_id else {
             return result;
         };

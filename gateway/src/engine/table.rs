@@ -111,7 +111,7 @@ impl ClusterProof {
             name,
             session_until: AtomicU64::new(0),
             last_proof: AtomicU64::new(0),
-            mistake: Mistake::default(),
+            mistake: Default::default(),
         })
     }
 

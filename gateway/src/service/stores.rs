@@ -7,8 +7,13 @@ use shard_map::init::initialise;
 use shard_map::{Cluster, ClusterName, DeploymentId, Endpoint, ShardCount, ShardMap, Weight};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// The store of a cluster of the map, over etcd. Connects to nothing yet.
+/// How long to wait for a member's version before asking again.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The store of a cluster of the map, over etcd. Connects to nothing yet; warns of a version that
+/// cannot be relied upon as soon as it is known. Wants a Tokio runtime.
 ///
 /// # Errors
 /// When a file that the map refers to cannot be read, or the settings contradict each other.
@@ -17,7 +22,25 @@ pub fn etcd_store(cluster: &Cluster) -> anyhow::Result<Arc<dyn Store>> {
         .etcd_config()
         .with_context(|| format!("cluster {}", cluster.name))?;
     let store = EtcdStore::connect(config).with_context(|| format!("cluster {}", cluster.name))?;
+    tokio::spawn(warn_of_version(cluster.name.clone(), store.clone()));
     Ok(Arc::new(store))
+}
+
+async fn warn_of_version(cluster: ClusterName, store: EtcdStore) {
+    let version = loop {
+        match store.version(VERSION_TIMEOUT).await {
+            Ok(version) => break version,
+            Err(_) => tokio::time::sleep(VERSION_TIMEOUT).await,
+        }
+    };
+    if version.is_supported() {
+        tracing::info!(%cluster, etcd = %version, "etcd version");
+    } else {
+        tracing::warn!(
+            %cluster, etcd = %version,
+            "this etcd version cannot be relied upon: use 3.5 from 3.5.14 on, or 3.6"
+        );
+    }
 }
 
 /// Clusters that live in this process: nothing to install, and gone with the process.

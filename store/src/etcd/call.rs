@@ -7,6 +7,7 @@ use super::link::Link;
 use super::pool::{Lane, Pool};
 use super::reply::{self, Malformed};
 use super::request::Request;
+use super::version::EtcdVersion;
 use crate::{DefiniteError, KeepAliveAnswer, Op, Reply, StoreError};
 use etcd_client::{AlarmAction, AlarmType, LeaseGrantOptions, LeaseTimeToLiveOptions};
 use std::time::Duration;
@@ -84,6 +85,22 @@ pub(super) fn conclude(
             Some(StoreError::Ambiguous(text))
         }
     }
+}
+
+/// Asks a member for its version within `timeout`. Reads only, so any failure may be tried again.
+pub(super) async fn version(pool: &Pool, timeout: Duration) -> Result<EtcdVersion, StoreError> {
+    let unknown = |text: String| StoreError::Ambiguous(text);
+    let ask = async {
+        let connection = pool.acquire(Lane::Calls, &mut Attempts::default()).await?;
+        let mut client = connection.link.client.maintenance_client();
+        let status = client
+            .status()
+            .await
+            .map_err(|error| unknown(error.to_string()))?;
+        status.version().parse().map_err(unknown)
+    };
+    let asked = tokio::time::timeout(timeout, ask).await;
+    asked.unwrap_or_else(|_| Err(unknown(format!("no answer within {timeout:?}"))))
 }
 
 fn time_over(

@@ -19,9 +19,11 @@ mod pool;
 mod reply;
 mod request;
 mod target;
+mod version;
 mod watch;
 
 pub use config::{ConfigError, Credentials, EtcdConfig, EtcdTls, TlsIdentity};
+pub use version::EtcdVersion;
 
 use crate::{KeyRange, Op, Reply, Revision, Store, StoreError, WatchEvent};
 use futures::future::BoxFuture;
@@ -51,6 +53,14 @@ impl EtcdStore {
     pub fn connect(config: EtcdConfig) -> Result<Self, ConfigError> {
         let pool = Arc::new(Pool::new(config)?);
         Ok(Self { pool })
+    }
+
+    /// The version of the member that calls go to at the moment.
+    ///
+    /// # Errors
+    /// When no member answers within `timeout`; it can be asked again at any time.
+    pub async fn version(&self, timeout: Duration) -> Result<EtcdVersion, StoreError> {
+        call::version(&self.pool, timeout).await
     }
 }
 
