@@ -254,7 +254,9 @@ impl Engine {
     }
 
     fn survey_done(&mut self, group: GroupId, survey: Survey) {
-        let Survey { goal, records, .. } = survey;
+        let Survey {
+            goal, mut records, ..
+        } = survey;
         let Some(ctl) = self.groups.get(group) else {
             return;
         };
@@ -269,6 +271,7 @@ impl Engine {
         {
             return self.round.want();
         }
+        records.retain(|(key, _)| records::lock_name(key).is_some());
         match goal {
             Goal::Load => self.loaded(group, &records),
             Goal::Compare { settled, ends } => self.compared(group, &settled, ends, &records),

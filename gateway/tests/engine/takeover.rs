@@ -163,3 +163,17 @@ fn two_gateways_started_alike_share_nothing() {
         2
     );
 }
+
+#[test]
+fn a_group_that_was_claimed_is_retired_when_its_last_lock_is_gone() {
+    let mut world = World::ready();
+    world.hold(0, wish("c1", "n"));
+    world.kill(0);
+    world.start(0);
+    world.run_until_proven(0);
+    world.run(150_000);
+    assert_eq!(world.locks(), 0);
+    let groups = holdfast_store::KeyRange::prefix("/holdfast/groups/");
+    assert_eq!(world.read(groups).len(), 0, "nothing holds it");
+    assert!(world.model.leases().count() <= 2);
+}
