@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 /// Longer than any run: no lease ends while nobody leads.
 const NO_LEADER_LAG_MS: u64 = 1 << 40;
 /// How long a new leader may not know of leases.
-const FRESH_LEADER_MS: u64 = 1_500;
+const FRESH_LEADER_MS: u64 = 4_000;
 
 /// A leader that does not lead any more and does not know it.
 struct Deposed {

@@ -24,8 +24,11 @@ faults! {
     ReplyLost,
     /// etcd carries a request out long after the gateway gave it up.
     CallLate,
-    /// A request to etcd arrives a second time, perhaps minutes later.
+    /// A request about a lease, or one that was given up, arrives a second time, perhaps minutes
+    /// later.
     CallDoubled,
+    /// A write that etcd has confirmed arrives a second time, perhaps minutes later.
+    WriteDoubled,
     /// A connection to etcd is refused.
     CallRefused,
     /// Calls take so long that many of them are given up.

@@ -1,7 +1,7 @@
 //! `sim`: sweeps of the simulator, and single seeds with their trace.
 
 use clap::Parser;
-use holdfast_sim::{Mutation, Outcome, Plan, Swept, run, sweep};
+use holdfast_sim::{Fault, Mutation, Outcome, Plan, Swept, run, sweep};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -20,6 +20,9 @@ struct Args {
     /// Shows everything that happened, not only what is about the name of the finding.
     #[arg(long)]
     all: bool,
+    /// With a seed: shows what the engines log.
+    #[arg(long)]
+    logs: bool,
     /// So many lines of the end of the trace; 0 is all of them.
     #[arg(long, default_value_t = 60)]
     lines: usize,
@@ -32,19 +35,36 @@ struct Args {
     /// Has the engine make a deliberate mistake, by its name.
     #[arg(long)]
     mutation: Option<String>,
+    /// Exactly these faults can happen, by their names and with commas between them.
+    #[arg(long, value_delimiter = ',')]
+    faults: Vec<String>,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let mutation = args.mutation.as_deref().map(mutation_of).transpose()?;
+    let faults = args.faults.iter().map(|name| fault_of(name));
+    let focus: Vec<Fault> = faults.collect::<Result<_, _>>()?;
+    let plan = Plan {
+        mutation,
+        focus: focus.leak(),
+        ..Plan::default()
+    };
     // A panic is a finding, and told as one.
     std::panic::set_hook(Box::new(|_| {}));
     let mut out = io::stdout().lock();
     if let Some(seed) = args.seed {
+        if args.logs {
+            tracing_subscriber::fmt()
+                .without_time()
+                .with_writer(io::stderr)
+                .with_max_level(tracing_subscriber::filter::LevelFilter::DEBUG)
+                .init();
+        }
         let outcome = run(Plan {
             seed,
-            mutation,
             traced: true,
+            ..plan
         });
         show(&mut out, seed, &outcome, &args)?;
         return Ok(code(outcome.finding.is_none()));
@@ -54,33 +74,28 @@ fn main() -> anyhow::Result<ExitCode> {
         None => std::thread::available_parallelism()?.get(),
     };
     let seeds = args.first..args.first + args.seeds;
-    let swept = sweep(seeds, threads, args.findings, mutation);
+    let swept = sweep(seeds, threads, args.findings, plan);
     write!(out, "{}", swept.figures)?;
     let never = match args.seeds >= 1_000 && swept.findings.is_empty() {
         true => swept.figures.never_met(),
         false => Vec::new(),
     };
-    tell(&mut out, &swept, &args, mutation)?;
+    tell(&mut out, &swept, &args, plan)?;
     for fault in &never {
         writeln!(out, "never met: {fault}")?;
     }
     Ok(code(swept.findings.is_empty() && never.is_empty()))
 }
 
-fn tell(
-    out: &mut impl Write,
-    swept: &Swept,
-    args: &Args,
-    mutation: Option<Mutation>,
-) -> io::Result<()> {
+fn tell(out: &mut impl Write, swept: &Swept, args: &Args, plan: Plan) -> io::Result<()> {
     for (seed, finding) in &swept.findings {
         writeln!(out, "seed {seed}: {finding}")?;
     }
     if let Some((seed, _)) = swept.findings.first() {
         let outcome = run(Plan {
             seed: *seed,
-            mutation,
             traced: true,
+            ..plan
         });
         show(out, *seed, &outcome, args)?;
     }
@@ -119,6 +134,13 @@ fn mutation_of(name: &str) -> anyhow::Result<Mutation> {
     let mut same = known.filter(|mutation| format!("{mutation:?}") == name);
     same.next()
         .ok_or_else(|| anyhow::anyhow!("no such mutation; there are {:?}", Mutation::ALL))
+}
+
+fn fault_of(name: &str) -> anyhow::Result<Fault> {
+    let known = Fault::ALL.iter().copied();
+    let mut same = known.filter(|fault| fault.to_string() == name);
+    same.next()
+        .ok_or_else(|| anyhow::anyhow!("no such fault; there are {:?}", Fault::ALL))
 }
 
 fn code(good: bool) -> ExitCode {

@@ -62,8 +62,10 @@ const NOT_GENTLE: &[Fault] = &[
 
 impl Options {
     /// Draws the options of the run with this seed.
-    pub(crate) fn draw(dice: &mut Dice) -> Self {
-        let gentle = dice.per_mille(250);
+    ///
+    /// With a focus, exactly those faults can happen.
+    pub(crate) fn draw(dice: &mut Dice, focus: &[Fault]) -> Self {
+        let gentle = dice.per_mille(250) && focus.is_empty();
         let share = dice.pick(&[100, 300, 300, 500]);
         let mut faults = BTreeSet::new();
         for fault in Fault::ALL {
@@ -71,6 +73,9 @@ impl Options {
             if dice.per_mille(share) && !(gentle && NOT_GENTLE.contains(fault)) {
                 faults.insert(*fault);
             }
+        }
+        if !focus.is_empty() {
+            faults = focus.iter().copied().collect();
         }
         // A stale owner answers from memory for up to a session's TTL after a wrong revoke, and
         // cannot know of a release that an heir confirmed in that time.

@@ -1,6 +1,7 @@
 //! One run: a world made from a seed, through all its phases.
 
 use crate::dice::Dice;
+use crate::faults::Fault;
 use crate::figures::Figures;
 use crate::judge::{Finding, Rule};
 use crate::options::Options;
@@ -16,6 +17,8 @@ pub struct Plan {
     pub seed: u64,
     /// A deliberate mistake in the engine.
     pub mutation: Option<Mutation>,
+    /// Exactly these faults can happen; none: those that the seed draws.
+    pub focus: &'static [Fault],
     /// Whether the trace is kept as text; the run is the same.
     pub traced: bool,
 }
@@ -38,7 +41,7 @@ pub struct Outcome {
 /// Runs one seed.
 pub fn run(plan: Plan) -> Outcome {
     let mut dice = Dice::new(plan.seed);
-    let options = Options::draw(&mut dice);
+    let options = Options::draw(&mut dice, plan.focus);
     let text = options.to_string();
     let mut world = World::new(options, dice, Trace::new(plan.traced), plan.mutation);
     let ran = catch_unwind(AssertUnwindSafe(|| world.run_phases()));

@@ -3,7 +3,6 @@
 use crate::figures::Figures;
 use crate::judge::Finding;
 use crate::run::{Plan, run};
-use holdfast_gateway::engine::Mutation;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,18 +18,13 @@ pub struct Swept {
     pub figures: Figures,
 }
 
-/// Runs every seed of the range on so many threads, until so many findings have been made.
-pub fn sweep(
-    seeds: Range<u64>,
-    threads: usize,
-    findings_max: usize,
-    mutation: Option<Mutation>,
-) -> Swept {
+/// Runs every seed of the range, otherwise as planned, on so many threads, until so many findings have been made.
+pub fn sweep(seeds: Range<u64>, threads: usize, findings_max: usize, plan: Plan) -> Swept {
     let next = AtomicU64::new(seeds.start);
     let swept = Mutex::new(Swept::default());
     std::thread::scope(|scope| {
         for _ in 0..threads.max(1) {
-            scope.spawn(|| work(&next, &seeds, findings_max, mutation, &swept));
+            scope.spawn(|| work(&next, &seeds, findings_max, plan, &swept));
         }
     });
     let mut swept = swept.into_inner().unwrap_or_default();
@@ -42,7 +36,7 @@ fn work(
     next: &AtomicU64,
     seeds: &Range<u64>,
     findings_max: usize,
-    mutation: Option<Mutation>,
+    plan: Plan,
     swept: &Mutex<Swept>,
 ) {
     loop {
@@ -50,11 +44,7 @@ fn work(
         if seed >= seeds.end {
             return;
         }
-        let outcome = run(Plan {
-            seed,
-            mutation,
-            traced: false,
-        });
+        let outcome = run(Plan { seed, ..plan });
         let Ok(mut swept) = swept.lock() else {
             return;
         };

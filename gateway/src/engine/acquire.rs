@@ -253,8 +253,7 @@ impl Engine {
         } else if !record.is_of_request(&job.acquire) {
             self.refuse(job.ticket, Refusal::HeldByYou, free_in);
         } else {
-            let token = self.token_of(job.shard, &record, kv);
-            self.enter_again(job, id, token);
+            self.enter_again(job, id, record.fencing_token(kv));
         }
     }
 

@@ -22,7 +22,7 @@ pub enum Mutation {
     ReleaseUnconfirmed,
     /// A passed deadline is told before the delete is confirmed.
     ExpiryUnconfirmed,
-    /// A look-up without an answer counts as a lock that is gone.
+    /// A look-up or a batch without an answer counts as a lock that is gone.
     UnknownTakenAsLost,
     /// A miss in the tables counts as a lock that is gone.
     MissTakenAsLost,
@@ -101,6 +101,11 @@ impl Mistake {
             .store(mutation as u8, std::sync::atomic::Ordering::Relaxed);
     }
 
+    /// Whether any is made; the engine's own checks would find it, which is not what is tested.
+    pub(crate) fn is_made(&self) -> bool {
+        self.0.load(std::sync::atomic::Ordering::Relaxed) != 0
+    }
+
     pub(crate) fn is(&self, mutation: Mutation) -> bool {
         self.0.load(std::sync::atomic::Ordering::Relaxed) == mutation as u8
     }
@@ -113,6 +118,14 @@ pub(crate) struct Mistake;
 
 #[cfg(not(feature = "mutations"))]
 impl Mistake {
+    #[expect(
+        clippy::unused_self,
+        reason = "the same call as with the feature `mutations`"
+    )]
+    pub(crate) const fn is_made(&self) -> bool {
+        false
+    }
+
     #[expect(
         clippy::unused_self,
         reason = "the same call as with the feature `mutations`"

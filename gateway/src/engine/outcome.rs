@@ -51,6 +51,13 @@ impl Engine {
             }
             Err(StoreError::Ambiguous(why)) => {
                 tracing::debug!(cluster = %self.settings.cluster, why, "batch outcome unknown");
+                if self.mutated(Mutation::UnknownTakenAsLost) {
+                    return batch.ops.into_iter().for_each(|op| match op {
+                        WriteOp::Grant(grant) => self.grant_undone(*grant),
+                        WriteOp::Delete(ending) => self.hold_ended(ending),
+                        op => self.queue_write(op),
+                    });
+                }
                 if self.mutated(Mutation::UnknownTakenAsGranted) {
                     let revision = holdfast_store::Revision(batch.fence.0 + 1);
                     return batch.ops.into_iter().for_each(|op| match op {

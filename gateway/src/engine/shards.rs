@@ -8,12 +8,10 @@ use crate::engine::calls::{Purpose, as_txn};
 use crate::engine::groups::GroupCtl;
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
-use crate::engine::records::LockRecord;
 use crate::engine::tickets::Trouble;
 use crate::engine::{Engine, proof};
 use crate::limits;
 use crate::lock_id::GroupId;
-use crate::names::Token;
 use crate::service::ShardStatus;
 use crate::time::{Instant, Millis};
 use holdfast_store::{Get, KeyRange, KeyValue, Op, Reply, Revision, StoreError, Txn, TxnOpReply};
@@ -34,6 +32,16 @@ pub(crate) struct Shard {
     pub(crate) with_room: Vec<GroupId>,
     /// Acquires that wait for the guard or for a group.
     parked: VecDeque<Job>,
+}
+
+impl Shard {
+    /// The token base of the guard as it was last read; zero where it was not.
+    pub(crate) fn present_token_base(&self) -> u64 {
+        match &self.guard {
+            GuardSeen::Read(guard, _) => guard.token_base.get(),
+            _ => 0,
+        }
+    }
 }
 
 /// The guard, as it was last read.
@@ -85,22 +93,6 @@ impl Engine {
                 self.want_guard(shard);
                 None
             }
-        }
-    }
-
-    /// The token base of the guard as it was last read; zero where it was not.
-    fn present_token_base(&self, shard: ShardId) -> u64 {
-        match self.shards.get(&shard).map(|shard| &shard.guard) {
-            Some(GuardSeen::Read(guard, _)) => guard.token_base.get(),
-            _ => 0,
-        }
-    }
-
-    /// The token of the hold whose record this is, in a group of the shard.
-    pub(crate) fn token_of(&self, shard: ShardId, record: &LockRecord, kv: &KeyValue) -> Token {
-        match self.mutated(Mutation::TokenFromPresentGuard) && record.token.is_none() {
-            true => Token(self.present_token_base(shard) + kv.mod_revision.0.cast_unsigned()),
-            false => record.fencing_token(kv),
         }
     }
 

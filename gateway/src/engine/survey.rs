@@ -14,10 +14,12 @@ use crate::engine::groups::GroupState;
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
 use crate::engine::records::{self, LockRecord};
+use crate::engine::shards::Shard;
 use crate::engine::slot::{SlotState, SlotWord};
 use crate::engine::writes::SlotRef;
 use crate::limits;
 use crate::lock_id::{GroupId, Secret, SlotIndex};
+use crate::names::Token;
 use crate::time::Instant;
 use holdfast_store::{Get, Key, KeyRange, KeyValue, Op, Reply, StoreError, Txn, TxnOpReply};
 use std::collections::{BTreeMap, VecDeque};
@@ -366,6 +368,16 @@ impl Engine {
         if ctl.group.with_slot(id.slot(), |slot| slot.is_of(&id)) == Some(true) {
             return;
         }
+        let token = match self.proof.mutated(Mutation::TokenFromPresentGuard) {
+            true => {
+                let base = self
+                    .shards
+                    .get(&ctl.shard)
+                    .map_or(0, Shard::present_token_base);
+                Token(base + kv.mod_revision.0.cast_unsigned())
+            }
+            false => record.fencing_token(kv),
+        };
         let (since, session_ttl) = match ctl.state {
             GroupState::Loading => (ctl.claimed_at, session_ttl.max(ctl.heir_of_ttl)),
             _ => (now, session_ttl),
@@ -378,7 +390,7 @@ impl Engine {
         let placed = ctl.take_slot_at(id.slot(), |slot| {
             slot.secret = id.secret();
             slot.name = Some(name);
-            slot.token = record.fencing_token(kv);
+            slot.token = token;
             slot.revision = kv.mod_revision;
             slot.set_ttl(record.ttl());
             slot.word.store(SlotWord::held(deadline));

@@ -121,6 +121,10 @@ impl ClusterProof {
         self.mistake.make(mutation);
     }
 
+    pub(crate) fn is_mutated(&self) -> bool {
+        self.mistake.is_made()
+    }
+
     pub(crate) fn mutated(&self, mutation: Mutation) -> bool {
         self.mistake.is(mutation)
     }

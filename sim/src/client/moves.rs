@@ -233,6 +233,7 @@ impl World {
             self.clients[client].doing = Doing::Idle;
             return self.begin_something(client);
         }
+        self.other_gateway(client);
         self.send_renew(client, &mine, None, false);
         self.clients[client].doing = Doing::Haunting {
             mine: Box::new(mine),

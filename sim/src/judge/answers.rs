@@ -111,9 +111,9 @@ impl Judge {
             Some("a hold is renewed that was said to be over before".to_owned())
         } else {
             let text = |heir: &Hold| format!("token {token} is renewed after {}", heir.token);
-            heir.filter(|_| self.terms.one_holder).map(text)
+            heir.map(text)
         };
-        if let Some(wrong) = wrong {
+        if let Some(wrong) = wrong.filter(|_| self.terms.one_holder) {
             self.find(Rule::OneAnswer, now, Some(name), wrong);
         }
         self.told(now, asked, no, ttl_ms, told);

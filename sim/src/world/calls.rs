@@ -128,17 +128,6 @@ impl World {
             there = give_up - self.now + self.dice.delay(LATE_MS_MAX);
             back = None;
         }
-        if self.meets(Fault::CallDoubled, share) {
-            let again = there + self.dice.delay(LATE_MS_MAX);
-            let op = Arc::clone(&op);
-            let second = Event::CallArrives {
-                at,
-                call,
-                op,
-                reply: None,
-            };
-            self.at(self.now + again, second);
-        }
         let arrives = self.now + there;
         let reply = back
             .filter(|back| arrives + back < give_up)
@@ -149,15 +138,32 @@ impl World {
             }
             self.returns(give_up, at, call, Err(given_up()));
         }
-        self.at(
-            arrives,
-            Event::CallArrives {
-                at,
-                call,
-                op,
-                reply,
-            },
-        );
+        let fault = match (&*op, reply) {
+            (Op::Txn(_), Some(_)) => Fault::WriteDoubled,
+            _ => Fault::CallDoubled,
+        };
+        if self.meets(fault, share) {
+            let again = arrives + self.dice.delay(LATE_MS_MAX);
+            self.call_comes(again, at, call, Arc::clone(&op), None);
+        }
+        self.call_comes(arrives, at, call, op, reply);
+    }
+
+    fn call_comes(
+        &mut self,
+        time: Real,
+        at: EngineAt,
+        call: CallId,
+        op: Arc<Op>,
+        reply: Option<ReplyPlan>,
+    ) {
+        let event = Event::CallArrives {
+            at,
+            call,
+            op,
+            reply,
+        };
+        self.at(time, event);
     }
 
     fn returns(

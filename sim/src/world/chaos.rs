@@ -236,6 +236,11 @@ impl World {
                 }
             }
             Chaos::StandStill { gateway, ms } => {
+                // The clock must have caught up with what it showed before anybody reads it.
+                let end = BEGIN + self.options.safety_ms;
+                if self.gateways[gateway].paused_until > self.now || self.now + ms >= end {
+                    return;
+                }
                 self.pause_gateway(gateway, ms, Fault::ClockStopped);
                 self.gateways[gateway].clock.stand_still(ms);
             }

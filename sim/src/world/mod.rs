@@ -142,6 +142,9 @@ impl World {
         let clients = (0..options.clients)
             .map(|_| Client::new(clock(&mut dice)))
             .collect();
+        if options.has(Fault::Surveys) {
+            figures.fault(Fault::Surveys);
+        }
         let terms = Terms {
             one_holder: !options.has(Fault::HandRevoke) && !options.has(Fault::ClockStopped),
             no_loss: options.gentle,
