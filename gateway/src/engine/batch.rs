@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::engine::acquire::Grant;
 use crate::engine::claims::Claim;
 use crate::engine::groups::GroupState;
+use crate::engine::lanes::Lane;
 use crate::engine::mutation::Mutation;
 use crate::engine::records::{self, GroupRecord};
 use crate::engine::renew::Rewrite;
@@ -23,6 +24,7 @@ pub(crate) struct Batch {
     pub(crate) ops: Vec<WriteOp>,
     /// The revision of the session's key that the transaction compares.
     pub(crate) fence: Revision,
+    pub(crate) lane: Lane,
 }
 
 fn get_all(key: Key) -> TxnOp {
@@ -34,19 +36,26 @@ fn get_key(key: Key) -> TxnOp {
 }
 
 impl Engine {
-    pub(crate) fn batch_txn(&self, fence: Compare, nested: Vec<Txn>) -> Txn {
+    /// The transaction: the lane's own first, then one for each write.
+    pub(crate) fn batch_txn(
+        &self,
+        fence: Compare,
+        lane: Lane,
+        mut nested: Vec<Txn>,
+    ) -> Option<Txn> {
         let bare = |txn: &Txn| txn.compare.is_empty();
         let unfenced = self.mutated(Mutation::WriteWithoutFence)
             || self.mutated(Mutation::ReleaseWithoutCompare) && nested.iter().all(bare);
         let compare = match unfenced {
             true => Vec::new(),
-            false => vec![fence],
+            false => vec![fence, self.lane_compare(lane)?],
         };
-        Txn {
+        nested.insert(0, self.lane_put(lane)?);
+        Some(Txn {
             compare,
             then: nested.into_iter().map(TxnOp::Txn).collect(),
             or_else: self.get_session_key().into_iter().map(TxnOp::Get).collect(),
-        }
+        })
     }
 
     /// The key that the write is about; `None` when there is nothing left to write.

@@ -16,7 +16,7 @@
 //! |---|---|
 //! | `session`, `fence`, `round` | this gateway's liveness in the cluster, and its proofs |
 //! | `shards`, `groups` | guards, and the lease groups that locks are put on |
-//! | `writes`, `batch`, `outcome` | what is to be written, as transactions; what came of it |
+//! | `writes`, `batch`, `lanes`, `outcome` | what is to be written, as transactions; what came of it |
 //! | `acquire`, `renew`, `ending` | the life of a hold |
 //! | `cold` | requests about locks that no table knows |
 //! | `claims`, `survey` | groups of dead sessions; comparing tables with etcd |
@@ -31,6 +31,7 @@ mod ending;
 mod fence;
 mod groups;
 mod invariants;
+mod lanes;
 mod later;
 mod mutation;
 mod outcome;

@@ -14,8 +14,8 @@ use crate::engine::tickets::Trouble;
 use crate::engine::writes::WriteOp;
 use crate::limits;
 use holdfast_store::{
-    DefiniteError, Get, Header, KeyRange, KeyValue, Op, Reply, StoreError, Txn, TxnOpReply,
-    TxnReply,
+    DefiniteError, Get, Header, KeyRange, KeyValue, Op, Reply, Revision, StoreError, Txn,
+    TxnOpReply, TxnReply,
 };
 
 /// What a nested transaction read when its compares failed, in the order it asked.
@@ -41,7 +41,8 @@ impl Engine {
         match as_txn(result) {
             Ok(reply) if reply.succeeded => self.batch_done(batch, reply),
             Ok(reply) => {
-                // Refused by the fence compare: nothing of it happened.
+                // Refused by the fence compare: nothing of it happened. The lane is given up, since
+                // it is not told that its compare held.
                 let present = Found::new(reply.ops);
                 let before = self.session.live();
                 self.adopt_fence(present.get(0).cloned());
@@ -59,7 +60,7 @@ impl Engine {
                     });
                 }
                 if self.mutated(Mutation::UnknownTakenAsGranted) {
-                    let revision = holdfast_store::Revision(batch.fence.0 + 1);
+                    let revision = Revision(batch.fence.0 + 1);
                     return batch.ops.into_iter().for_each(|op| match op {
                         WriteOp::Grant(grant) => self.grant_landed(*grant, revision),
                         op => self.queue_write(op),
@@ -72,7 +73,11 @@ impl Engine {
     }
 
     fn batch_done(&mut self, batch: Batch, reply: TxnReply) {
-        for (op, done) in batch.ops.into_iter().zip(reply.ops) {
+        self.writes
+            .lanes
+            .give_back(batch.lane, reply.header.revision);
+        // The first of them is the lane's own.
+        for (op, done) in batch.ops.into_iter().zip(reply.ops.into_iter().skip(1)) {
             let TxnOpReply::Txn { succeeded, ops } = done else {
                 continue;
             };
@@ -96,6 +101,7 @@ impl Engine {
             | DefiniteError::LeaseExists => false,
         };
         tracing::debug!(cluster = %self.settings.cluster, %error, "batch refused");
+        self.writes.lanes.give_back_unused(batch.lane);
         if !own_fault {
             batch.ops.into_iter().for_each(|op| self.queue_write(op));
             self.round.want();
@@ -179,7 +185,12 @@ impl Engine {
             Some(key) => Get::all(KeyRange::one(key)),
             None => session.clone(),
         });
-        let gets: Vec<_> = std::iter::once(session.clone()).chain(keys).collect();
+        let lane = self.lane_key(batch.lane);
+        let lane = lane.map(|key| Get::keys(KeyRange::one(key)));
+        let gets: Vec<_> = std::iter::once(session.clone())
+            .chain(lane)
+            .chain(keys)
+            .collect();
         self.call(
             Op::Txn(Txn::read(gets)),
             limits::CALL_TIMEOUT,
@@ -197,6 +208,9 @@ impl Engine {
         if !session.is_some_and(|kv| self.is_session_key(&kv)) {
             return self.session_lost();
         }
+        let lane = found.next().flatten();
+        let revision = lane.map_or(Revision::ABSENT, |kv| kv.mod_revision);
+        self.writes.lanes.give_back(batch.lane, revision);
         for (op, found) in batch.ops.into_iter().zip(found) {
             self.op_resolved(op, found);
         }

@@ -15,6 +15,7 @@ use std::fmt;
 const LOCKS: &str = "/locks/";
 const SESSIONS: &str = "/holdfast/sessions/";
 const GROUPS: &str = "/holdfast/groups/";
+const LANES: &str = "/holdfast/lanes/";
 const WAITERS: &str = "/holdfast/waiters/";
 
 /// The id of a session: random, never used twice.
@@ -51,6 +52,11 @@ pub(crate) fn waiters_of(name: &str) -> KeyRange {
 /// The key of a session: its presence is the gateway's liveness, its mod revision the fence.
 pub(crate) fn session_key(session: SessionId) -> Key {
     Key::from(format!("{SESSIONS}{session}"))
+}
+
+/// The key of a lane of a session's batches.
+pub(crate) fn lane_key(session: SessionId, lane: u64) -> Key {
+    Key::from(format!("{LANES}{session}/{lane}"))
 }
 
 /// Every session of the cluster.

@@ -10,6 +10,7 @@ use crate::engine::alarm::Space;
 use crate::engine::batch::Batch;
 use crate::engine::calls::Purpose;
 use crate::engine::claims::Claim;
+use crate::engine::lanes::Lanes;
 use crate::engine::later::Task;
 use crate::engine::records;
 use crate::engine::renew::Rewrite;
@@ -62,6 +63,7 @@ pub(crate) struct Writes {
     expiries: VecDeque<EndingRef>,
     acquires: VecDeque<Job>,
     in_flight: usize,
+    pub(crate) lanes: Lanes,
     paused: bool,
 }
 
@@ -141,9 +143,11 @@ impl Engine {
         let (Some(fence), Some(compare)) = (self.fence.open(), self.fence_compare()) else {
             return ops.into_iter().for_each(|op| self.queue_write(op));
         };
+        let lane = self.writes.lanes.take();
         let mut batch = Batch {
             ops: Vec::with_capacity(ops.len()),
             fence,
+            lane,
         };
         let mut nested = Vec::with_capacity(ops.len());
         for op in ops {
@@ -155,13 +159,15 @@ impl Engine {
                 None => self.drop_op(op),
             }
         }
-        if batch.ops.is_empty() {
-            return;
-        }
+        let Some(txn) = (match batch.ops.is_empty() {
+            true => None,
+            false => self.batch_txn(compare, lane, nested),
+        }) else {
+            return self.writes.lanes.give_back_unused(lane);
+        };
         self.stats.batches.add(1);
         self.stats.batched_ops.add(batch.ops.len() as u64);
         self.writes.in_flight += 1;
-        let txn = self.batch_txn(compare, nested);
         self.call(Op::Txn(txn), limits::CALL_TIMEOUT, Purpose::Batch(batch));
     }
 
