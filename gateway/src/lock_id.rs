@@ -15,6 +15,8 @@ const PREFIX: &str = "lock-";
 const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 1 + 8 + 2 + 16;
 const BYTES_MAX: usize = HEADER_BYTES + limits::NAME_BYTES_MAX;
+/// The decoder wants room for the padding that it does not find.
+const DECODER_ROOM: usize = 3;
 const TEXT_BYTES_MAX: usize = PREFIX.len() + (BYTES_MAX * 4).div_ceil(3);
 
 /// The id of a lease group: random, and the same wherever the group lives.
@@ -50,14 +52,14 @@ impl fmt::Debug for Secret {
 /// A lock id's parts, held without allocation.
 #[derive(Clone)]
 pub struct LockId {
-    bytes: [u8; BYTES_MAX],
+    bytes: [u8; BYTES_MAX + DECODER_ROOM],
     len: usize,
 }
 
 impl LockId {
     /// Puts a lock id together.
     pub fn new(group: GroupId, slot: SlotIndex, secret: Secret, name: &LockName) -> Self {
-        let mut bytes = [0; BYTES_MAX];
+        let mut bytes = [0; BYTES_MAX + DECODER_ROOM];
         bytes[0] = VERSION;
         bytes[1..9].copy_from_slice(&group.0.to_be_bytes());
         bytes[9..11].copy_from_slice(&slot.0.to_be_bytes());
@@ -74,15 +76,12 @@ impl LockId {
             return None;
         }
         let encoded = text.strip_prefix(PREFIX)?;
-        // The decoder wants room for the padding it does not find, hence the few bytes more.
-        let mut decoded = [0; BYTES_MAX + 3];
-        let len = URL_SAFE_NO_PAD.decode_slice(encoded, &mut decoded).ok()?;
-        if decoded[0] != VERSION || !(HEADER_BYTES..=BYTES_MAX).contains(&len) {
+        let mut bytes = [0; BYTES_MAX + DECODER_ROOM];
+        let len = URL_SAFE_NO_PAD.decode_slice(encoded, &mut bytes).ok()?;
+        if bytes[0] != VERSION || !(HEADER_BYTES..=BYTES_MAX).contains(&len) {
             return None;
         }
-        LockName::check(std::str::from_utf8(&decoded[HEADER_BYTES..len]).ok()?).ok()?;
-        let mut bytes = [0; BYTES_MAX];
-        bytes.copy_from_slice(&decoded[..BYTES_MAX]);
+        LockName::check(std::str::from_utf8(&bytes[HEADER_BYTES..len]).ok()?).ok()?;
         Some(Self { bytes, len })
     }
 

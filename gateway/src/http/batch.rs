@@ -19,13 +19,20 @@ use holdfast_api::{
     AcquireBatch, AcquireResult, BatchReply, ReleaseBatch, ReleaseResult, RenewBatch, RenewResult,
 };
 use http::StatusCode;
+use http::request::Parts;
+use hyper::body::Incoming;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The answer to an item, once there is one.
 type Item<T> = Option<Result<T, Failure>>;
 
-pub(super) async fn renew<L: Locks, C: Clock>(edge: &Edge<L, C>, body: &[u8]) -> Answer {
-    let sent: RenewBatch<'_> = edge.parse(body)?;
+pub(super) async fn renew<L: Locks, C: Clock>(
+    edge: &Edge<L, C>,
+    head: &Parts,
+    body: Incoming,
+) -> Answer {
+    let body = edge.read(head, body, limits::BATCH_BODY_BYTES_MAX).await?;
+    let sent: RenewBatch<'_> = edge.parse(&body)?;
     check_count("renewals", sent.renewals.len())?;
     let mut items = Vec::with_capacity(sent.renewals.len());
     let mut slow = Vec::new();
@@ -67,8 +74,13 @@ pub(super) async fn renew<L: Locks, C: Clock>(edge: &Edge<L, C>, body: &[u8]) ->
     json(StatusCode::OK, &BatchReply { results }, Outcome::Ok)
 }
 
-pub(super) async fn acquire<L: Locks, C: Clock>(edge: &Edge<L, C>, body: &[u8]) -> Answer {
-    let sent: AcquireBatch<'_> = edge.parse(body)?;
+pub(super) async fn acquire<L: Locks, C: Clock>(
+    edge: &Edge<L, C>,
+    head: &Parts,
+    body: Incoming,
+) -> Answer {
+    let body = edge.read(head, body, limits::BATCH_BODY_BYTES_MAX).await?;
+    let sent: AcquireBatch<'_> = edge.parse(&body)?;
     check_count("acquisitions", sent.acquisitions.len())?;
     let sent = sent.acquisitions.into_iter();
     let (mut items, todo) = sort(sent.map(|sent| validate::acquire(sent, &edge.settings.bounds)));
@@ -94,8 +106,13 @@ pub(super) async fn acquire<L: Locks, C: Clock>(edge: &Edge<L, C>, body: &[u8]) 
     json(StatusCode::OK, &BatchReply { results }, Outcome::Ok)
 }
 
-pub(super) async fn release<L: Locks, C: Clock>(edge: &Edge<L, C>, body: &[u8]) -> Answer {
-    let sent: ReleaseBatch<'_> = edge.parse(body)?;
+pub(super) async fn release<L: Locks, C: Clock>(
+    edge: &Edge<L, C>,
+    head: &Parts,
+    body: Incoming,
+) -> Answer {
+    let body = edge.read(head, body, limits::BATCH_BODY_BYTES_MAX).await?;
+    let sent: ReleaseBatch<'_> = edge.parse(&body)?;
     check_count("releases", sent.releases.len())?;
     let (mut items, todo) = sort(sent.releases.iter().map(validate::release));
     run(&mut items, todo, |release| edge.locks.release(release)).await;

@@ -87,7 +87,8 @@ pub(super) async fn read(
         return Ok(first);
     }
     let rest = read_rest(first, &mut body, bytes_max, budget);
-    match tokio::time::timeout(timeout.to_std(), rest).await {
+    // Boxed, because the future of every request would carry it about otherwise.
+    match Box::pin(tokio::time::timeout(timeout.to_std(), rest)).await {
         Ok(read) => read,
         Err(_) => Err(Failure::new(
             ErrorCode::RequestTimeout,

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use holdfast_api::ErrorCode;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use http::request::Parts;
-use http::{Request, StatusCode};
+use http::{HeaderValue, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -75,15 +75,17 @@ impl<L: Locks, C: Clock> Edge<L, C> {
         reply
     }
 
+    /// All but the renewal are boxed: the HTTP library moves the future of every request about,
+    /// and theirs are large.
     async fn answer_on(&self, route: Route, head: &Parts, body: Incoming) -> Answer {
         route.check(&head.method)?;
         match route {
-            Route::Renew => single::renew(self, &self.small(head, body).await?).await,
-            Route::Acquire => single::acquire(self, &self.small(head, body).await?).await,
-            Route::Release => single::release(self, &self.small(head, body).await?).await,
-            Route::RenewBatch => batch::renew(self, &self.large(head, body).await?).await,
-            Route::AcquireBatch => batch::acquire(self, &self.large(head, body).await?).await,
-            Route::ReleaseBatch => batch::release(self, &self.large(head, body).await?).await,
+            Route::Renew => single::renew(self, head, body).await,
+            Route::Acquire => Box::pin(single::acquire(self, head, body)).await,
+            Route::Release => Box::pin(single::release(self, head, body)).await,
+            Route::RenewBatch => Box::pin(batch::renew(self, head, body)).await,
+            Route::AcquireBatch => Box::pin(batch::acquire(self, head, body)).await,
+            Route::ReleaseBatch => Box::pin(batch::release(self, head, body)).await,
             Route::OpenApi => {
                 let reply = reply::static_json(holdfast_api::OPENAPI_JSON);
                 Ok((reply, Outcome::Ok))
@@ -97,15 +99,13 @@ impl<L: Locks, C: Clock> Edge<L, C> {
         }
     }
 
-    async fn small(&self, head: &Parts, body: Incoming) -> Result<Bytes, Failure> {
-        self.read(head, body, limits::BODY_BYTES_MAX).await
-    }
-
-    async fn large(&self, head: &Parts, body: Incoming) -> Result<Bytes, Failure> {
-        self.read(head, body, limits::BATCH_BODY_BYTES_MAX).await
-    }
-
-    async fn read(&self, head: &Parts, body: Incoming, bytes_max: usize) -> Result<Bytes, Failure> {
+    /// Reads a body that must be said to be JSON and be no larger than `bytes_max`.
+    pub(super) async fn read(
+        &self,
+        head: &Parts,
+        body: Incoming,
+        bytes_max: usize,
+    ) -> Result<Bytes, Failure> {
         check_type(&head.headers)?;
         let timeout = self.settings.timeouts.body;
         body::read(body, bytes_max, timeout, &self.bodies).await
@@ -156,22 +156,25 @@ fn operation_of(route: Route) -> Operation {
 
 /// The body must be said to be plain JSON.
 fn check_type(headers: &HeaderMap) -> Result<(), Failure> {
-    let said = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
-    let media_type = said.and_then(|said| said.split(|byte| *byte == b';').next());
-    let json = media_type.is_some_and(|media_type| {
-        let media_type = media_type.trim_ascii();
-        media_type.eq_ignore_ascii_case(b"application/json")
-    });
-    if !json {
+    let said = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    if !said.is_some_and(is_json) {
         let detail = "send the header `content-type: application/json` (with curl: `--json`)";
         return Err(Failure::new(ErrorCode::UnsupportedMediaType, detail));
     }
-    let encoded = headers
-        .get(CONTENT_ENCODING)
-        .is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
-    if encoded {
+    let encoding = headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes);
+    if encoding.is_some_and(|encoding| !encoding.eq_ignore_ascii_case(b"identity")) {
         let detail = "send `content-type: application/json` without a content encoding";
         return Err(Failure::new(ErrorCode::UnsupportedMediaType, detail));
     }
     Ok(())
+}
+
+/// Whether a content type is JSON's, whatever its parameters.
+fn is_json(said: &[u8]) -> bool {
+    const JSON: &[u8] = b"application/json";
+    if said == JSON {
+        return true;
+    }
+    let media_type = said.split(|byte| *byte == b';').next();
+    media_type.is_some_and(|media_type| media_type.trim_ascii().eq_ignore_ascii_case(JSON))
 }

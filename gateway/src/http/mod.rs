@@ -21,6 +21,7 @@ mod route;
 mod server;
 mod single;
 mod stamp;
+mod usual;
 mod validate;
 
 pub(crate) use connection::serve as serve_connection;

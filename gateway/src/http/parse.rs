@@ -16,10 +16,14 @@ pub(super) fn object<'a, T>(body: &'a [u8], bounds: &Bounds) -> Result<T, Failur
 where
     T: Deserialize<'a>,
 {
-    match serde_json::from_slice::<Object<T>>(body) {
-        Ok(object) => Ok(object.0),
-        Err(_) => Err(Failure::invalid(explain::<T>(body, bounds))),
+    // The derived readers also take an array, so what is no object is not shown to them.
+    let begins = body.iter().find(|byte| !byte.is_ascii_whitespace());
+    if begins == Some(&b'{')
+        && let Ok(read) = serde_json::from_slice(body)
+    {
+        return Ok(read);
     }
+    Err(Failure::invalid(explain::<T>(body, bounds)))
 }
 
 /// Reads again, slower, to find out where the fault is.

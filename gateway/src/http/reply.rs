@@ -1,7 +1,7 @@
 //! Writes replies. This is the one place where errors become HTTP.
 
 use super::failure::Failure;
-use super::stamp::rfc3339;
+use super::stamp::{RFC3339_BYTES, push_rfc3339};
 use crate::service::{AcquireOutcome, Ended, Refusal, ReleaseOutcome, RenewOutcome, Renewed};
 use crate::time::Millis;
 use bytes::Bytes;
@@ -19,15 +19,18 @@ pub(crate) type Reply = Response<Full<Bytes>>;
 
 const REPLY_BYTES_USUAL: usize = 192;
 
+static JSON: HeaderValue = HeaderValue::from_static("application/json");
+static PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
+
 /// A body of JSON.
 pub(super) fn json<T: Serialize>(status: StatusCode, body: &T) -> Reply {
-    with_type(status, "application/json", encode(body))
+    with_type(status, &JSON, encode(body))
 }
 
 /// A body that is JSON already.
 pub(super) fn static_json(body: &'static str) -> Reply {
     let body = Bytes::from_static(body.as_bytes());
-    with_type(StatusCode::OK, "application/json", body)
+    with_type(StatusCode::OK, &JSON, body)
 }
 
 /// No body.
@@ -50,7 +53,7 @@ pub(super) fn problem(failure: &Failure, instance: &str) -> Reply {
         retry_after_ms: failure.retry_after.map(Millis::as_ms),
         cluster: failure.cluster.as_deref().map(str::to_owned),
     });
-    let mut reply = with_type(status_of(code), "application/problem+json", body);
+    let mut reply = with_type(status_of(code), &PROBLEM, body);
     let headers = reply.headers_mut();
     if let Some(allow) = failure.allow {
         headers.insert(ALLOW, HeaderValue::from_static(allow));
@@ -75,11 +78,11 @@ fn status_of(code: ErrorCode) -> StatusCode {
     StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-fn with_type(status: StatusCode, content_type: &'static str, body: Bytes) -> Reply {
+fn with_type(status: StatusCode, content_type: &HeaderValue, body: Bytes) -> Reply {
     let mut reply = Response::new(Full::new(body));
     *reply.status_mut() = status;
-    let content_type = HeaderValue::from_static(content_type);
-    reply.headers_mut().insert(CONTENT_TYPE, content_type);
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, content_type.clone());
     reply
 }
 
@@ -126,6 +129,23 @@ pub(super) fn acquired(outcome: &AcquireOutcome, unix_ms: u64) -> AcquireReply {
     reply
 }
 
+/// The whole reply to a renewal that goes on.
+///
+/// The same as [`renewed`] in JSON, written by hand because this is nine in ten of all replies,
+/// and the serializer, which looks at every character of every name, costs as much as everything
+/// else that such a reply needs.
+pub(super) fn renewed_json(told: Renewed, unix_ms: u64) -> Reply {
+    let mut body = String::with_capacity(REPLY_BYTES_USUAL);
+    body.push_str(r#"{"renewed":true,"expiresAt":""#);
+    push_rfc3339(&mut body, unix_ms.saturating_add(told.ttl.as_ms()));
+    body.push_str(r#"","ttlMs":"#);
+    body.push_str(itoa::Buffer::new().format(told.ttl.as_ms()));
+    body.push_str(r#","renewAfterMs":"#);
+    body.push_str(itoa::Buffer::new().format(told.renew_after.as_ms()));
+    body.push('}');
+    with_type(StatusCode::OK, &JSON, Bytes::from(body))
+}
+
 /// Tells a client the answer to its renewal.
 pub(super) fn renewed(outcome: RenewOutcome, unix_ms: u64) -> RenewReply {
     match outcome {
@@ -159,5 +179,31 @@ pub(super) fn released(outcome: ReleaseOutcome) -> ReleaseReply {
 }
 
 fn expiry(unix_ms: u64, after: Millis) -> String {
-    rfc3339(unix_ms.saturating_add(after.as_ms()))
+    let mut text = String::with_capacity(RFC3339_BYTES);
+    push_rfc3339(&mut text, unix_ms.saturating_add(after.as_ms()));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt as _;
+
+    #[tokio::test]
+    async fn the_renewal_written_by_hand_is_what_the_serializer_writes() {
+        for (ttl_ms, renew_after_ms) in [(0, 0), (29_700, 9_812), (u64::MAX, u64::MAX)] {
+            let told = Renewed {
+                ttl: Millis::from_ms(ttl_ms),
+                renew_after: Millis::from_ms(renew_after_ms),
+            };
+            let unix_ms = 1_796_000_000_500;
+            let by_hand = renewed_json(told, unix_ms);
+            let reply = renewed(RenewOutcome::Renewed(told), unix_ms);
+            let by_serializer = json(StatusCode::OK, &reply);
+            assert_eq!(by_hand.headers(), by_serializer.headers());
+            let body =
+                |reply: Reply| async { reply.into_body().collect().await.unwrap().to_bytes() };
+            assert_eq!(body(by_hand).await, body(by_serializer).await);
+        }
+    }
 }

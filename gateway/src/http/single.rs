@@ -4,33 +4,73 @@
 
 use super::edge::{Answer, Edge, json};
 use super::failure::Failure;
-use super::{reply, validate};
+use super::{reply, usual, validate};
+use crate::limits;
 use crate::metrics::{LockCall, Outcome};
-use crate::service::{AcquireOutcome, Locks, ReleaseOutcome, RenewOutcome};
+use crate::service::{AcquireOutcome, Locks, ReleaseOutcome, Renew, RenewOutcome, ServiceError};
 use crate::time::Clock;
-use holdfast_api::{AcquireRequest, ReleaseRequest, RenewRequest};
+use holdfast_api::{AcquireRequest, ReleaseRequest};
 use http::StatusCode;
+use http::request::Parts;
+use hyper::body::Incoming;
 
-pub(super) async fn renew<L: Locks, C: Clock>(edge: &Edge<L, C>, body: &[u8]) -> Answer {
-    let sent: RenewRequest<'_> = edge.parse(body)?;
-    let renew = validate::renew(&sent, &edge.settings.bounds)?;
-    let result = match edge.locks.try_renew(edge.clock.now(), &renew) {
-        Some(result) => result.map(RenewOutcome::Renewed),
-        None => edge.locks.renew(renew).await,
-    };
-    let (status, outcome) = match &result {
-        Ok(RenewOutcome::Renewed(_)) => (StatusCode::OK, Outcome::Ok),
-        Ok(RenewOutcome::Ended(_)) => (StatusCode::CONFLICT, Outcome::Ended),
-        Err(error) => (StatusCode::OK, Outcome::Failed(error.code)),
-    };
-    edge.metrics.lock_calls(LockCall::Renew, outcome, 1);
-    let renewed = result.map_err(Failure::from)?;
-    let body = reply::renewed(renewed, edge.clock.unix_ms());
-    json(status, &body, outcome)
+/// A renewal is answered from memory where that can be done.
+pub(super) async fn renew<L: Locks, C: Clock>(
+    edge: &Edge<L, C>,
+    head: &Parts,
+    body: Incoming,
+) -> Answer {
+    let body = edge.read(head, body, limits::BODY_BYTES_MAX).await?;
+    match renew_from_memory(edge, &body)? {
+        Ok(answer) => answer,
+        Err(renew) => answer_renewal(edge, Box::pin(edge.locks.renew(*renew)).await),
+    }
 }
 
-pub(super) async fn acquire<L: Locks, C: Clock>(edge: &Edge<L, C>, body: &[u8]) -> Answer {
-    let sent: AcquireRequest<'_> = edge.parse(body)?;
+/// The answer, or what only the service can answer. Not a part of [`renew`] itself, whose future
+/// would be as large as the lock id that it held.
+fn renew_from_memory<L: Locks, C: Clock>(
+    edge: &Edge<L, C>,
+    body: &[u8],
+) -> Result<Result<Answer, Box<Renew>>, Failure> {
+    let sent = match usual::renewal(body) {
+        Some(sent) => sent,
+        None => edge.parse(body)?,
+    };
+    let renew = validate::renew(&sent, &edge.settings.bounds)?;
+    Ok(match edge.locks.try_renew(edge.clock.now(), &renew) {
+        Some(result) => Ok(answer_renewal(edge, result.map(RenewOutcome::Renewed))),
+        None => Err(Box::new(renew)),
+    })
+}
+
+fn answer_renewal<L: Locks, C: Clock>(
+    edge: &Edge<L, C>,
+    result: Result<RenewOutcome, ServiceError>,
+) -> Answer {
+    let outcome = match &result {
+        Ok(RenewOutcome::Renewed(_)) => Outcome::Ok,
+        Ok(RenewOutcome::Ended(_)) => Outcome::Ended,
+        Err(error) => Outcome::Failed(error.code),
+    };
+    edge.metrics.lock_calls(LockCall::Renew, outcome, 1);
+    let unix_ms = edge.clock.unix_ms();
+    match result.map_err(Failure::from)? {
+        RenewOutcome::Renewed(told) => Ok((reply::renewed_json(told, unix_ms), outcome)),
+        ended => {
+            let body = reply::renewed(ended, unix_ms);
+            json(StatusCode::CONFLICT, &body, outcome)
+        }
+    }
+}
+
+pub(super) async fn acquire<L: Locks, C: Clock>(
+    edge: &Edge<L, C>,
+    head: &Parts,
+    body: Incoming,
+) -> Answer {
+    let body = edge.read(head, body, limits::BODY_BYTES_MAX).await?;
+    let sent: AcquireRequest<'_> = edge.parse(&body)?;
     let acquire = validate::acquire(sent, &edge.settings.bounds)?;
     let result = edge.locks.acquire(acquire).await;
     let outcome = match &result {
@@ -44,8 +84,13 @@ pub(super) async fn acquire<L: Locks, C: Clock>(edge: &Edge<L, C>, body: &[u8]) 
     json(StatusCode::OK, &body, outcome)
 }
 
-pub(super) async fn release<L: Locks, C: Clock>(edge: &Edge<L, C>, body: &[u8]) -> Answer {
-    let sent: ReleaseRequest<'_> = edge.parse(body)?;
+pub(super) async fn release<L: Locks, C: Clock>(
+    edge: &Edge<L, C>,
+    head: &Parts,
+    body: Incoming,
+) -> Answer {
+    let body = edge.read(head, body, limits::BODY_BYTES_MAX).await?;
+    let sent: ReleaseRequest<'_> = edge.parse(&body)?;
     let release = validate::release(&sent)?;
     let result = edge.locks.release(release).await;
     let outcome = match &result {

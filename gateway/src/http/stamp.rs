@@ -2,30 +2,31 @@
 
 use time::OffsetDateTime;
 
-/// So many milliseconds after the Unix epoch, such as `2026-11-29T23:16:34.075Z`. Points beyond
-/// the year 9999 become the epoch.
+/// How long such a text is.
+pub(super) const RFC3339_BYTES: usize = 24;
+
+/// Appends so many milliseconds after the Unix epoch, such as `2026-11-29T23:16:34.075Z`. Points
+/// beyond the year 9999 become the epoch.
 ///
 /// Written by hand because the library's own RFC 3339 leaves out zeros at the end of the
 /// fraction, and its formats of any other kind cost more than the rest of a renewal's reply.
-pub(super) fn rfc3339(unix_ms: u64) -> String {
+pub(super) fn push_rfc3339(text: &mut String, unix_ms: u64) {
     let nanos = i128::from(unix_ms) * 1_000_000;
     let at = OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    let mut text = String::with_capacity(24);
-    digits(&mut text, at.year().unsigned_abs(), 1000);
+    digits(text, at.year().unsigned_abs(), 1000);
     text.push('-');
-    digits(&mut text, u32::from(u8::from(at.month())), 10);
+    digits(text, u32::from(u8::from(at.month())), 10);
     text.push('-');
-    digits(&mut text, u32::from(at.day()), 10);
+    digits(text, u32::from(at.day()), 10);
     text.push('T');
-    digits(&mut text, u32::from(at.hour()), 10);
+    digits(text, u32::from(at.hour()), 10);
     text.push(':');
-    digits(&mut text, u32::from(at.minute()), 10);
+    digits(text, u32::from(at.minute()), 10);
     text.push(':');
-    digits(&mut text, u32::from(at.second()), 10);
+    digits(text, u32::from(at.second()), 10);
     text.push('.');
-    digits(&mut text, u32::from(at.millisecond()), 100);
+    digits(text, u32::from(at.millisecond()), 100);
     text.push('Z');
-    text
 }
 
 /// Pushes the digits of `number`, the first of which stands for `place`.
@@ -51,7 +52,10 @@ mod tests {
             (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
             (u64::MAX, "1970-01-01T00:00:00.000Z"),
         ] {
-            assert_eq!(rfc3339(unix_ms), text);
+            let mut written = String::new();
+            push_rfc3339(&mut written, unix_ms);
+            assert_eq!(written, text);
+            assert_eq!(written.len(), RFC3339_BYTES);
         }
     }
 }

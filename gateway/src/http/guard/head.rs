@@ -5,6 +5,7 @@
 
 use super::Fault;
 use super::marker;
+use crate::http::Route;
 use crate::limits;
 use std::mem::MaybeUninit;
 
@@ -89,9 +90,7 @@ fn judge(request: &httparse::Request<'_, '_>) -> Result<Body, Fault> {
 
 /// The HTTP library refuses what is not a URI, but without saying so in words.
 fn check_target(target: &str) -> Result<(), Fault> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~%?&=:".contains(&byte);
-    let usual = target.starts_with('/') && target.bytes().all(plain);
-    if usual {
+    if Route::at(target).is_some() {
         return Ok(());
     }
     let path = |uri: &http::Uri| target.starts_with(['/', '*']) || uri.scheme().is_some();
@@ -103,12 +102,14 @@ fn check_target(target: &str) -> Result<(), Fault> {
 
 /// Digits only: other readers differ in what they make of a sign, a space or a list.
 fn read_length(value: &[u8]) -> Result<u64, Fault> {
-    let digits = value.iter().all(u8::is_ascii_digit);
-    let text = str::from_utf8(value).map_err(|_| Fault::Length)?;
-    if !digits {
-        return Err(Fault::Length);
+    let mut length = if value.is_empty() { None } else { Some(0_u64) };
+    for byte in value {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+        length = length
+            .and_then(|length| length.checked_mul(10))
+            .and_then(|length| length.checked_add(digit?));
     }
-    text.parse().map_err(|_| Fault::Length)
+    length.ok_or(Fault::Length)
 }
 
 #[cfg(test)]
