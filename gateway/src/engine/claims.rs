@@ -131,7 +131,7 @@ impl Engine {
         self.claim_ends(orphan.group);
         self.claims.foreign.remove(&orphan.group);
         self.stats.claims.add(1);
-        tracing::info!(
+        tracing::debug!(
             cluster = %self.settings.cluster, group = %orphan.group, from = %orphan.session,
             "lease group claimed"
         );

@@ -54,6 +54,14 @@ enum Goal {
 pub(crate) struct Surveys {
     running: BTreeMap<GroupId, Survey>,
     loads: VecDeque<GroupId>,
+    /// Since the last time that there was nothing to load.
+    taken_over: TakenOver,
+}
+
+#[derive(Debug, Default)]
+struct TakenOver {
+    groups: usize,
+    locks: usize,
 }
 
 impl Engine {
@@ -69,6 +77,21 @@ impl Engine {
                 break;
             };
             self.start_load(group);
+        }
+        self.tell_what_was_taken_over();
+    }
+
+    fn tell_what_was_taken_over(&mut self) {
+        let loading = self
+            .survey
+            .running
+            .values()
+            .any(|survey| matches!(survey.goal, Goal::Load));
+        if !loading && self.survey.taken_over.groups > 0 {
+            let TakenOver { groups, locks } = std::mem::take(&mut self.survey.taken_over);
+            tracing::info!(
+                cluster = %self.settings.cluster, groups, locks, "lease groups taken over"
+            );
         }
     }
 
@@ -290,10 +313,8 @@ impl Engine {
         ctl.state = GroupState::Closed;
         ctl.check_due = self.now + self.survey_interval;
         ctl.group.begin_serving();
-        tracing::info!(
-            cluster = %self.settings.cluster, group = %group, locks = ctl.used(),
-            "lease group loaded"
-        );
+        self.survey.taken_over.groups += 1;
+        self.survey.taken_over.locks += ctl.used();
     }
 
     fn compared(
