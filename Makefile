@@ -2,7 +2,7 @@
 # this folder; fetched tools live in .tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help tools run build check test fmt deny docs tree main-job quick-tests real-tests
+.PHONY: help tools run build check test fmt deny docs tree main-job quick-tests real-tests sim sim-test
 
 # The etcd client is generated from etcd's protocol files when it is compiled.
 export PROTOC := $(CURDIR)/.tools/protoc/bin/protoc
@@ -26,8 +26,19 @@ check: tree $(PROTOC) ## the quick tests: tree, format, lints, unit and model te
 
 # The tests against real processes come last: what cargo prints about them ends the output.
 test: check deny docs tools ## everything: check, deny, docs, and the tests against real etcd
+	$(MAKE) --no-print-directory sim-test
 	$(MAKE) --no-print-directory main-job
 	$(MAKE) --no-print-directory real-tests
+
+SIM = cargo run $(CARGO_FLAGS) -q --profile sim -p holdfast-sim --bin sim --
+
+sim: $(PROTOC) ## simulate SEEDS=1000 runs from FIRST=0 on, or show the run of one SEED=
+	$(SIM) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000) --first $(or $(FIRST),0)) \
+	$(if $(FAULTS),--faults $(FAULTS)) $(if $(MUTATION),--mutation $(MUTATION))
+
+sim-test: $(PROTOC) ## the fixed sweep of the simulator, and the hunt for deliberate mistakes
+	$(SIM) --seeds 10000
+	$(SIM) --hunt
 
 fmt: ## format the Rust code
 	cargo fmt --all

@@ -1,7 +1,7 @@
 //! `sim`: sweeps of the simulator, and single seeds with their trace.
 
 use clap::Parser;
-use holdfast_sim::{Fault, Mutation, Outcome, Plan, Swept, run, sweep};
+use holdfast_sim::{Fault, HUNTS, Mutation, Outcome, Plan, Swept, run, sweep};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -35,6 +35,9 @@ struct Args {
     /// Has the engine make a deliberate mistake, by its name.
     #[arg(long)]
     mutation: Option<String>,
+    /// Hunts every deliberate mistake that must be found, instead of a sweep.
+    #[arg(long)]
+    hunt: bool,
     /// Exactly these faults can happen, by their names and with commas between them.
     #[arg(long, value_delimiter = ',')]
     faults: Vec<String>,
@@ -53,6 +56,9 @@ fn main() -> anyhow::Result<ExitCode> {
     // A panic is a finding, and told as one.
     std::panic::set_hook(Box::new(|_| {}));
     let mut out = io::stdout().lock();
+    if args.hunt {
+        return hunt_all(&mut out);
+    }
     if let Some(seed) = args.seed {
         if args.logs {
             tracing_subscriber::fmt()
@@ -85,6 +91,19 @@ fn main() -> anyhow::Result<ExitCode> {
         writeln!(out, "never met: {fault}")?;
     }
     Ok(code(swept.findings.is_empty() && never.is_empty()))
+}
+
+fn hunt_all(out: &mut impl Write) -> anyhow::Result<ExitCode> {
+    let mut all = true;
+    for hunt in HUNTS {
+        let (mutation, found) = (hunt.mutation, hunt.find());
+        all &= found.is_some();
+        match found {
+            Some((seed, finding)) => writeln!(out, "{mutation:?}: seed {seed}: {finding}")?,
+            None => writeln!(out, "{mutation:?}: not found in {} seeds", hunt.seeds_max)?,
+        }
+    }
+    Ok(code(all))
 }
 
 fn tell(out: &mut impl Write, swept: &Swept, args: &Args, plan: Plan) -> io::Result<()> {
