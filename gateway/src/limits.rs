@@ -37,9 +37,11 @@ pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const HEADERS_MAX: usize = 100;
 /// What one connection may buffer before its request is looked at.
 pub const CONNECTION_BUFFER_BYTES_MAX: usize = 64 * 1024;
-/// Open client connections at default settings: two file descriptors for each are rarely there
+/// Open client connections at default settings: more file descriptors are rarely there
 /// without asking the operating system for more.
 pub const CONNECTIONS_MAX: u32 = 20_000;
+/// Open files that are no client's connection: listeners, etcd, peers, logs, the runtime.
+pub const FILES_BESIDE_CONNECTIONS: u64 = 1_024;
 /// Connections past the limit that are told so, at once; those beyond are only closed.
 pub const REFUSALS_MAX: usize = 64;
 /// Connections of the admin listener.

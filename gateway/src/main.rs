@@ -8,7 +8,7 @@ use clap::Parser as _;
 use cli::{Cli, Command, ConfigArgs, DevArgs};
 use holdfast_gateway::app::{Addresses, DevOptions, run_dev, run_serve};
 use holdfast_gateway::config::{Config, Log, LogFormat, Problems};
-use holdfast_gateway::logs;
+use holdfast_gateway::{limits, logs};
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -42,7 +42,7 @@ fn dev(args: DevArgs) -> anyhow::Result<()> {
     let greet = move |addresses: Addresses| {
         print(&hello::text(addresses.public, addresses.admin, clusters));
     };
-    run(None, run_dev(options, greet))
+    run(None, limits::CONNECTIONS_MAX, run_dev(options, greet))
 }
 
 /// Runs over etcd, as configured.
@@ -50,8 +50,9 @@ fn serve(args: &ConfigArgs) -> anyhow::Result<()> {
     let config = load(args)?;
     logs::start(&config.log)?;
     let threads = config.worker_threads;
+    let connections_max = config.edge.connections_max.0;
     let ready = |_: Addresses| tracing::info!("ready: every cluster's session is proven");
-    run(Some(threads), run_serve(config, ready))
+    run(Some(threads), connections_max, run_serve(config, ready))
 }
 
 /// Prints the effective configuration.
@@ -72,9 +73,10 @@ fn load(args: &ConfigArgs) -> Result<Config, Problems> {
 /// Runs `work` on `threads` worker threads, by default one per processor.
 fn run(
     threads: Option<usize>,
+    connections_max: u32,
     work: impl Future<Output = anyhow::Result<()>>,
 ) -> anyhow::Result<()> {
-    raise_file_limit();
+    raise_file_limit(connections_max);
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = threads {
         runtime.worker_threads(threads);
@@ -87,12 +89,20 @@ fn run(
 
 /// Every connection needs a file descriptor, and the limit that a process starts with is kept low
 /// for the sake of programs that cannot count beyond it. What may be had without asking is had.
-fn raise_file_limit() {
+fn raise_file_limit(connections_max: u32) {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+    let wanted = u64::from(connections_max) + limits::FILES_BESIDE_CONNECTIONS;
+    if let Some(files_max) = limit.maximum.filter(|files_max| *files_max < wanted) {
+        tracing::warn!(
+            files_max,
+            wanted,
+            "too few open files are allowed for limits.connections_max; clients may have to wait"
+        );
     }
 }
 

@@ -7,15 +7,17 @@
 //! histograms, because the exporter keeps every single value until it is scraped.
 
 mod exposition;
+mod labels;
 mod latency;
 
+pub use labels::{LockCall, Operation, Outcome};
 pub use latency::Stopwatch;
 
 use crate::lifecycle::Phase;
 use crate::service::ClusterHealth;
 use crate::time::Millis;
 use exposition::{Exposition, Kind};
-use holdfast_api::ErrorCode;
+use labels::OUTCOMES;
 use latency::Latency;
 use metrics::{Counter, Key, Label, Level, Metadata, Recorder};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
@@ -26,126 +28,6 @@ const DURATION: &str = "holdfast_http_request_duration_seconds";
 const LOCK_CALLS: &str = "holdfast_lock_calls_total";
 const CONNECTIONS: &str = "holdfast_http_connections";
 const CONNECTIONS_REFUSED: &str = "holdfast_http_connections_refused_total";
-
-/// What a request asks for, as a label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    /// Take a lock.
-    Acquire,
-    /// Renew a hold.
-    Renew,
-    /// Give a hold back.
-    Release,
-    /// Many acquires.
-    AcquireBatch,
-    /// Many renewals.
-    RenewBatch,
-    /// Many releases.
-    ReleaseBatch,
-    /// Inspect locks.
-    Inspect,
-    /// End someone's hold.
-    ForceRelease,
-    /// The OpenAPI document.
-    OpenApi,
-    /// No route.
-    Other,
-}
-
-impl Operation {
-    const ALL: [Self; 10] = [
-        Self::Acquire,
-        Self::Renew,
-        Self::Release,
-        Self::AcquireBatch,
-        Self::RenewBatch,
-        Self::ReleaseBatch,
-        Self::Inspect,
-        Self::ForceRelease,
-        Self::OpenApi,
-        Self::Other,
-    ];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Acquire => "acquire",
-            Self::Renew => "renew",
-            Self::Release => "release",
-            Self::AcquireBatch => "acquire_batch",
-            Self::RenewBatch => "renew_batch",
-            Self::ReleaseBatch => "release_batch",
-            Self::Inspect => "inspect",
-            Self::ForceRelease => "force_release",
-            Self::OpenApi => "openapi",
-            Self::Other => "other",
-        }
-    }
-}
-
-/// What is asked about one lock, alone or in a batch, as a label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LockCall {
-    /// Take it.
-    Acquire,
-    /// Renew it.
-    Renew,
-    /// Give it back.
-    Release,
-}
-
-impl LockCall {
-    const ALL: [Self; 3] = [Self::Acquire, Self::Renew, Self::Release];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Acquire => "acquire",
-            Self::Renew => "renew",
-            Self::Release => "release",
-        }
-    }
-}
-
-/// How it went, as a label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// As asked.
-    Ok,
-    /// Someone else holds the lock.
-    Refused,
-    /// The hold is over, or the token is another's.
-    Ended,
-    /// With an error.
-    Failed(ErrorCode),
-}
-
-const OUTCOMES: usize = 3 + ErrorCode::ALL.len();
-
-impl Outcome {
-    fn all() -> impl Iterator<Item = Self> {
-        let definite = [Self::Ok, Self::Refused, Self::Ended];
-        let failed = ErrorCode::ALL.iter().copied().map(Self::Failed);
-        definite.into_iter().chain(failed)
-    }
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Refused => "refused",
-            Self::Ended => "ended",
-            Self::Failed(code) => code.as_str(),
-        }
-    }
-
-    /// Its place in [`Outcome::all`].
-    fn index(self) -> usize {
-        match self {
-            Self::Ok => 0,
-            Self::Refused => 1,
-            Self::Ended => 2,
-            Self::Failed(code) => 3 + code as usize,
-        }
-    }
-}
 
 /// The metrics of this process.
 pub struct Metrics {
