@@ -73,6 +73,12 @@ impl Engine {
                 orphans.push(*group);
             }
         }
+        if !orphans.is_empty() {
+            let groups = orphans.len();
+            tracing::info!(
+                cluster = %self.settings.cluster, groups, "claiming lease groups without a session"
+            );
+        }
         for orphans in orphans.chunks(limits::BATCH_OPS_MAX) {
             let gets = orphans.iter().map(|orphan| {
                 Get::all(KeyRange::one(records::group_key(
