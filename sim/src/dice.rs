@@ -22,6 +22,11 @@ impl Dice {
         self.0.random_range(0..count)
     }
 
+    /// A shard's number below `count`, which must not be zero.
+    pub(crate) fn shard(&mut self, count: u32) -> u32 {
+        self.0.random_range(0..count)
+    }
+
     /// True so many times in a thousand.
     pub(crate) fn per_mille(&mut self, times: u64) -> bool {
         self.0.random_range(0..1000) < times

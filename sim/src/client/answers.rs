@@ -33,7 +33,7 @@ impl World {
                 let note = ("told", no, client, said);
                 self.trace.note(self.now, Some(request.name), &note);
                 self.figures.event(said.0);
-                match answer {
+                match *answer {
                     Answer::Acquire(Ok(AcquireOutcome::Granted(grant))) => {
                         self.told_granted(no, answered, &request, &grant);
                     }

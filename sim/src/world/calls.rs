@@ -119,21 +119,21 @@ impl World {
             return self.returns(give_up, at, call, Err(given_up()));
         }
         let op = Arc::new(op);
-        let mut there = self.latency();
-        let mut back = Some(self.latency());
-        if self.meets(Fault::ReplyLost, share) {
-            back = None;
-        }
-        if self.meets(Fault::CallLate, share) {
-            there = give_up - self.now + self.dice.delay(LATE_MS_MAX);
-            back = None;
-        }
+        let (there, back) = (self.latency(), self.latency());
+        let lost = self.meets(Fault::ReplyLost, share);
+        let late = self.meets(Fault::CallLate, share);
+        let there = match late {
+            true => give_up - self.now + self.dice.delay(LATE_MS_MAX),
+            false => there,
+        };
         let arrives = self.now + there;
-        let reply = back
-            .filter(|back| arrives + back < give_up)
-            .map(|takes| ReplyPlan { takes, give_up });
+        let in_time = arrives + back < give_up;
+        let reply = (in_time && !lost && !late).then_some(ReplyPlan {
+            takes: back,
+            give_up,
+        });
         if reply.is_none() {
-            if there + back.unwrap_or(0) > 0 && self.options.has(Fault::SlowLinks) && !self.healed {
+            if self.options.has(Fault::SlowLinks) && !in_time && !late && !self.healed {
                 self.figures.fault(Fault::SlowLinks);
             }
             self.returns(give_up, at, call, Err(given_up()));
@@ -207,7 +207,7 @@ impl World {
         let faults = self.faults_now();
         let cluster = &mut self.clusters[at.cluster];
         let result = cluster.serve(self.now, op, &faults, &mut self.dice, &mut self.figures);
-        let failed = matches!(&result, Err(_));
+        let failed = result.is_err();
         self.trace.note(
             self.now,
             None,

@@ -151,7 +151,7 @@ impl World {
     fn plan(&mut self, time: Real, fault: Fault) {
         let gateway = self.dice.index(self.gateways.len());
         let cluster = self.dice.index(self.clusters.len());
-        let shard = self.dice.index(SHARDS as usize) as u32;
+        let shard = self.dice.shard(SHARDS);
         let ms = self.lasting();
         let back_in = ms;
         let chaos = match fault {
@@ -320,9 +320,7 @@ impl World {
                 }
             }
             Chaos::DeposedRevokes { cluster } => {
-                if !self.healed && self.clusters[cluster].deposed_revokes(now) > 0 {
-                    self.figures.fault(Fault::WrongRevoke);
-                }
+                self.deposed_revokes(cluster);
             }
             Chaos::NoSpace { cluster, raised } => {
                 if raised {
@@ -331,10 +329,7 @@ impl World {
                 self.clusters[cluster].set_no_space(raised && !self.healed);
             }
             Chaos::Lag { cluster, ms } => {
-                if self.clusters[cluster].down_until <= now {
-                    self.figures.fault(Fault::ExpiryLag);
-                    self.clusters[cluster].set_lag(ms);
-                }
+                self.lag(cluster, ms);
             }
             Chaos::HandRevoke { cluster } => {
                 self.figures.fault(Fault::HandRevoke);
@@ -357,6 +352,19 @@ impl World {
                 self.put_guard(shard);
             }
             _ => {}
+        }
+    }
+
+    fn deposed_revokes(&mut self, cluster: usize) {
+        if !self.healed && self.clusters[cluster].deposed_revokes(self.now) > 0 {
+            self.figures.fault(Fault::WrongRevoke);
+        }
+    }
+
+    fn lag(&mut self, cluster: usize, ms: u64) {
+        if self.clusters[cluster].down_until <= self.now {
+            self.figures.fault(Fault::ExpiryLag);
+            self.clusters[cluster].set_lag(ms);
         }
     }
 

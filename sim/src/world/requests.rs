@@ -46,7 +46,7 @@ pub(crate) struct Request {
 /// What a client is told.
 #[derive(Debug, Clone)]
 pub(crate) enum Told {
-    Answer(Answer),
+    Answer(Box<Answer>),
     /// Nothing is known: the session is not proven, the connection broke.
     Unknown(&'static str),
 }
@@ -129,7 +129,7 @@ impl World {
                 (FastRenewal::Renewed(told), _) => {
                     let answer = Answer::Renew(Ok(RenewOutcome::Renewed(told)));
                     self.figures.event("renewed from memory");
-                    return self.tell(no, Told::Answer(answer));
+                    return self.tell(no, Told::Answer(Box::new(answer)));
                 }
                 (FastRenewal::Unproven, Some(_)) => {
                     return self.tell(no, Told::Unknown("unproven"));
@@ -179,7 +179,7 @@ impl World {
             Some(name),
             &("answered", open.request, summary(&answer)),
         );
-        self.tell(open.request, Told::Answer(answer));
+        self.tell(open.request, Told::Answer(Box::new(answer)));
     }
 
     fn check_in_time(&mut self, open: &Open) {
