@@ -96,7 +96,9 @@ async fn a_body_that_does_not_arrive_in_time_is_answered_408_and_the_connection_
 
 #[tokio::test]
 async fn an_idle_connection_is_closed_without_a_word() {
-    let server = fixture::start_with(timeouts(|t| t.idle = SHORT));
+    // Long enough for the request below on a busy machine.
+    let idle = Millis::from_ms(700);
+    let server = fixture::start_with(timeouts(|t| t.idle = idle));
     let mut never_used = server.client().await;
     assert!(never_used.is_closed().await);
     let mut used = server.client().await;
