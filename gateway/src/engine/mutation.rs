@@ -12,8 +12,8 @@ pub enum Mutation {
     PromiseBeyondHold,
     /// A keepalive's answer proves the session, without the linearizable range.
     ProofWithoutRange,
-    /// A keepalive's answer counts from when it came, as if a later send had been answered.
-    ProofFromReceipt,
+    /// A keepalive's answer is credited to the next round's send.
+    ProofFromLaterSend,
     /// A keepalive's TTL of 0 counts as the full TTL.
     TtlZeroIgnored,
     /// A lock's record is deleted without any compare.
@@ -64,7 +64,7 @@ impl Mutation {
         Self::PromiseUnproven,
         Self::PromiseBeyondHold,
         Self::ProofWithoutRange,
-        Self::ProofFromReceipt,
+        Self::ProofFromLaterSend,
         Self::TtlZeroIgnored,
         Self::ReleaseWithoutCompare,
         Self::ReleaseUnconfirmed,

@@ -125,11 +125,12 @@ impl Engine {
         sent: Instant,
         result: Result<Reply, StoreError>,
     ) {
+        let interval = self.round_interval();
         let Some(round) = self.round.running.as_mut().filter(|round| round.id == id) else {
             return;
         };
-        let sent = match self.proof.mutated(Mutation::ProofFromReceipt) {
-            true => self.now,
+        let sent = match self.proof.mutated(Mutation::ProofFromLaterSend) {
+            true => sent + interval,
             false => sent,
         };
         if let Ok(Reply::KeepAlive(answers)) = result {
