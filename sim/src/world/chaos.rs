@@ -221,6 +221,9 @@ impl World {
             Chaos::Start { gateway } => {
                 if !self.gateways[gateway].is_up() {
                     self.start_gateway(gateway);
+                } else if self.gateways[gateway].stopping {
+                    // It has not ended yet.
+                    self.at(self.now + 100, Event::Chaos(chaos));
                 }
             }
             Chaos::Pause { gateway, ms } => self.pause_gateway(gateway, ms, Fault::GatewayPaused),
