@@ -250,9 +250,7 @@ fn a_lock_key_deleted_by_hand_is_told_as_expired_after_the_next_survey() {
     let mut world = World::ready();
     let hold = world.hold(0, wish("c1", "n"));
     world.write(holdfast_store::Txn {
-        then: vec![holdfast_store::TxnOp::Delete(
-            holdfast_store::KeyRange::one("/locks/n"),
-        )],
+        then: vec![holdfast_store::TxnOp::Delete(KeyRange::one("/locks/n"))],
         ..Default::default()
     });
     let ended = world.run_until(1_000_000, |world| {
