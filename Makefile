@@ -1,4 +1,4 @@
-# Works from a clean clone with Rust, gcc, Python, Node and apt. Nothing is installed outside
+# Works from a clean clone with Rust, gcc, Python and apt. Nothing is installed outside
 # this folder; fetched tools live in .tools/.
 
 .DEFAULT_GOAL := help
@@ -62,9 +62,10 @@ quick-tests: $(PROTOC)
 	targets=$$(scripts/test-targets real) && \
 	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast $$targets -- model::
 
-# The main job in small, with debug builds: an etcd cluster is killed under load, then a gateway.
+# What the README shows, and the main job in small, with debug builds: an etcd cluster is killed under load, then a gateway.
 main-job: tools
 	cargo build $(CARGO_FLAGS) --workspace --bins
+	scripts/check-readme target/debug
 	scripts/main-job --bin target/debug --locks 2000 --ttl 30 --renew-every 5 --duration 30 \
 		--fault kill-cluster
 	scripts/main-job --bin target/debug --locks 2000 --ttl 30 --renew-every 5 --duration 40 \

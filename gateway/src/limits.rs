@@ -134,6 +134,8 @@ pub const LOADS_AT_ONCE_MAX: usize = 8;
 pub const COLD_BATCH_MAX: usize = 60;
 /// Reads of look-ups on their way to one cluster.
 pub const COLD_READS_IN_FLIGHT_MAX: usize = 2;
+/// So many waiting look-ups mean that a whole fleet is asking.
+pub const COLD_BUSY: usize = 4 * COLD_BATCH_MAX;
 /// Look-ups that wait.
 pub const COLD_QUEUE_MAX: usize = 8_192;
 

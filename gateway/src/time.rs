@@ -60,6 +60,11 @@ impl Millis {
         std::time::Duration::from_millis(self.0)
     }
 
+    /// So many times as long.
+    pub const fn times(self, count: u64) -> Self {
+        Self(self.0.saturating_mul(count))
+    }
+
     /// So many hundredths of it, rounded down.
     pub const fn percent(self, percent: u64) -> Self {
         Self(self.0 * percent / 100)

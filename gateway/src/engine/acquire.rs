@@ -257,7 +257,7 @@ impl Engine {
         }
     }
 
-    /// The hold does not end earlier than this from now on, unless it is released.
+    /// The hold ends after this at the latest, unless it is renewed.
     fn free_in(&self, id: &LockId, ttl: Millis) -> Millis {
         let here = match self.whereabouts(id) {
             Whereabouts::Slot(at) => self.groups.get(at.group),
@@ -267,8 +267,9 @@ impl Engine {
         match word {
             Some(word) if word.state == SlotState::Held => word.deadline.since(self.now),
             Some(word) if word.state == SlotState::Ending => Millis::ZERO,
-            // Whoever owns it, or takes it over, lets it go no earlier than this.
-            _ => ttl + self.settings.session_ttl,
+            // Its owner may have renewed it just now, and may be dead: its session ends, an heir
+            // claims, and keeps the lock for its TTL and the session's.
+            _ => ttl + self.settings.session_ttl.times(3),
         }
     }
 

@@ -5,7 +5,7 @@
 use crate::engine::Engine;
 use crate::engine::acquire::Grant;
 use crate::engine::claims::Claim;
-use crate::engine::groups::GroupState;
+use crate::engine::group::GroupState;
 use crate::engine::lanes::Lane;
 use crate::engine::mutation::Mutation;
 use crate::engine::records::{self, GroupRecord};

@@ -9,7 +9,7 @@
 //! the claim's success was received, because the old owner may have promised that much.
 
 use crate::engine::calls::{Purpose, as_txn};
-use crate::engine::groups::{GroupCtl, GroupState};
+use crate::engine::group::{GroupCtl, GroupState};
 use crate::engine::records::{GroupRecord, SessionId};
 use crate::engine::table::Group;
 use crate::engine::writes::{SlotRef, WriteOp};

@@ -91,6 +91,12 @@ impl Engine {
         }
     }
 
+    /// Whether so many look-ups wait that a whole fleet must be asking, as it does when its gateway
+    /// has died: then those about locks that are certainly elsewhere are spared.
+    pub(crate) fn cold_is_busy(&self) -> bool {
+        self.cold.queue.len() >= limits::COLD_BUSY
+    }
+
     pub(crate) fn pump_cold(&mut self) {
         while self.cold.in_flight < limits::COLD_READS_IN_FLIGHT_MAX && !self.cold.queue.is_empty()
         {

@@ -78,9 +78,11 @@ impl Engine {
         match self.whereabouts(&job.release.lock_id) {
             Whereabouts::Slot(at) => self.release_slot(job, at),
             Whereabouts::Loading => self.fail(job.ticket, Trouble::Loading),
-            Whereabouts::OtherOwner => self.fail(job.ticket, Trouble::OtherOwner),
+            Whereabouts::OtherOwner if self.cold_is_busy() => {
+                self.fail(job.ticket, Trouble::OtherOwner);
+            }
             Whereabouts::Unclaimed => self.fail(job.ticket, Trouble::Unclaimed),
-            Whereabouts::NoSlot(_) | Whereabouts::Unknown => {
+            Whereabouts::OtherOwner | Whereabouts::NoSlot(_) | Whereabouts::Unknown => {
                 self.queue_cold(ColdJob::new(job.shard, ColdAsk::Release(job)));
             }
         }

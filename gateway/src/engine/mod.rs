@@ -15,7 +15,7 @@
 //! | file | what |
 //! |---|---|
 //! | `session`, `fence`, `round` | this gateway's liveness in the cluster, and its proofs |
-//! | `shards`, `groups` | guards, and the lease groups that locks are put on |
+//! | `shards`, `group`, `groups` | guards, and the lease groups that locks are put on |
 //! | `writes`, `batch`, `lanes`, `outcome` | what is to be written, as transactions; what came of it |
 //! | `acquire`, `renew`, `ending` | the life of a hold |
 //! | `cold` | requests about locks that no table knows |
@@ -29,6 +29,7 @@ mod claims;
 mod cold;
 mod ending;
 mod fence;
+mod group;
 mod groups;
 mod invariants;
 mod lanes;

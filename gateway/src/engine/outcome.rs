@@ -166,7 +166,7 @@ impl Engine {
             WriteOp::RetireGroup(id) => {
                 if let Some(ctl) = self.groups.get_mut(id) {
                     // Not as it was written: the next round takes its table.
-                    ctl.state = crate::engine::groups::GroupState::Closed;
+                    ctl.state = crate::engine::group::GroupState::Closed;
                 }
                 self.round.want();
             }

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::engine::acquire::Job;
 use crate::engine::cold::{ColdAsk, ColdJob};
 use crate::engine::ending::Waiter;
-use crate::engine::groups::GroupState;
+use crate::engine::group::GroupState;
 use crate::engine::mutation::Mutation;
 use crate::engine::records::LockRecord;
 use crate::engine::slot::SlotState;
@@ -122,9 +122,12 @@ impl Engine {
         match self.whereabouts(&job.renew.lock_id) {
             Whereabouts::Slot(at) => self.renew_slot(job, at),
             Whereabouts::Loading => self.fail(job.ticket, Trouble::Loading),
-            Whereabouts::OtherOwner => self.fail(job.ticket, Trouble::OtherOwner),
+            Whereabouts::OtherOwner if self.cold_is_busy() => {
+                self.fail(job.ticket, Trouble::OtherOwner);
+            }
             Whereabouts::Unclaimed => self.fail(job.ticket, Trouble::Unclaimed),
-            Whereabouts::NoSlot(_) | Whereabouts::Unknown => {
+            // The record tells whether there is still anything to ask another owner for.
+            Whereabouts::OtherOwner | Whereabouts::NoSlot(_) | Whereabouts::Unknown => {
                 if self.mutated(Mutation::MissTakenAsLost) {
                     self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Expired));
                 }

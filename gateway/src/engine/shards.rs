@@ -5,7 +5,7 @@
 
 use crate::engine::acquire::Job;
 use crate::engine::calls::{Purpose, as_txn};
-use crate::engine::groups::GroupCtl;
+use crate::engine::group::GroupCtl;
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
 use crate::engine::tickets::Trouble;

@@ -10,7 +10,7 @@
 
 use crate::engine::Engine;
 use crate::engine::calls::{Purpose, as_txn};
-use crate::engine::groups::GroupState;
+use crate::engine::group::GroupState;
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
 use crate::engine::records::{self, LockRecord};

@@ -91,7 +91,8 @@ impl Trouble {
             Self::OtherOwner => (
                 Code::OwnerUnreachable,
                 500,
-                "another gateway owns the lock and is alive; retry there or later",
+                "the lock is in the care of a gateway whose session has not ended; retry through \
+                 that one, or until its session has ended and another has taken over",
             ),
             Self::Unclaimed => (
                 Code::OwnerUnreachable,

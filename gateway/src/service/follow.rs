@@ -11,6 +11,7 @@ use std::sync::Arc;
 pub async fn follow_map<C: Clock>(service: Arc<LockService<C>>, source: MapSource) {
     let mut status = source.status();
     let mut applied: Option<MapVersion> = None;
+    let mut home_seen = false;
     loop {
         let now = status.borrow_and_update().clone();
         if let Some(map) = now.map.filter(|map| applied != Some(map.version())) {
@@ -22,6 +23,10 @@ pub async fn follow_map<C: Clock>(service: Arc<LockService<C>>, source: MapSourc
             }
         }
         if now.home_seen {
+            if !home_seen {
+                tracing::info!("home was seen: the map is current, grants may begin");
+                home_seen = true;
+            }
             // Again after each map: it may have brought a cluster.
             service.home_seen().await;
         }

@@ -97,7 +97,7 @@ pub enum AcquireOutcome {
     Refused {
         /// Why.
         reason: Refusal,
-        /// The present hold does not end earlier than this from now on.
+        /// The present hold ends after this at the latest, if it is not renewed.
         free_in: Millis,
     },
 }

@@ -3,7 +3,7 @@
 use crate::holds::{is_renewed, refused};
 use crate::world::{SESSION_TTL, World, wish, with_ttl};
 use holdfast_gateway::engine::Input;
-use holdfast_gateway::service::{Ended, RenewOutcome};
+use holdfast_gateway::service::{Ended, ReleaseOutcome, RenewOutcome};
 
 #[test]
 fn a_gateway_that_is_killed_and_started_again_takes_its_locks_over() {
@@ -114,6 +114,25 @@ fn a_gateway_that_stops_gives_up_its_session_and_leaves_its_locks() {
         world.renew(1, &hold).is_ok_and(is_renewed)
     });
     assert!(taken, "claimed long before the session's TTL");
+}
+
+#[test]
+fn what_is_gone_is_told_as_gone_by_every_gateway() {
+    let mut world = World::new(2);
+    world.run_until_proven(0);
+    world.run_until_proven(1);
+    let hold = world.hold(0, wish("c1", "n"));
+    world.run(4_000);
+    assert_eq!(
+        world.renew(1, &hold).unwrap_err().code.as_str(),
+        "owner_unreachable"
+    );
+    world.release(0, &hold).unwrap();
+    assert_eq!(world.release(1, &hold).unwrap(), ReleaseOutcome::Released);
+    assert_eq!(
+        world.renew(1, &hold).unwrap(),
+        RenewOutcome::Ended(Ended::Expired)
+    );
 }
 
 #[test]

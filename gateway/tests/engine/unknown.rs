@@ -23,6 +23,15 @@ fn first(kind: impl Fn(&Op) -> bool + 'static, fate: Fate) -> crate::world::Link
     })
 }
 
+/// The grant is applied, and then nothing gets through for six seconds.
+fn cut_off_after_the_grant(began: u64) -> crate::world::Link {
+    Box::new(move |_, op, now| match now - began {
+        0..6_000 if is_grant(op) => Fate::LoseReply { request_ms: 1 },
+        0..6_000 => Fate::LoseRequest,
+        _ => PASS,
+    })
+}
+
 fn renewal_of(hold: &Grant) -> Renew {
     Renew {
         lock_id: hold.lock_id.clone(),
@@ -71,13 +80,7 @@ fn a_grant_that_never_arrived_is_tried_again() {
 fn a_grant_that_nobody_was_told_about_is_free_when_its_ttl_has_passed() {
     let mut world = World::ready();
     warm_up(&mut world);
-    // The cluster is cut off for six seconds right after the grant was applied.
-    let began = world.now;
-    world.link = Box::new(move |_, op, now| match now - began {
-        0..6_000 if is_grant(op) => Fate::LoseReply { request_ms: 1 },
-        0..6_000 => Fate::LoseRequest,
-        _ => PASS,
-    });
+    world.link = cut_off_after_the_grant(world.now);
     let ticket = world.begin_acquire(0, wish("c1", "n"));
     assert!(format!("{:?}", world.answer(ticket)).contains("Unknown"));
     assert_eq!(world.locks(), 1);
@@ -92,12 +95,7 @@ fn a_grant_that_nobody_was_told_about_is_free_when_its_ttl_has_passed() {
 fn a_client_that_comes_back_gets_the_grant_it_was_not_told_about() {
     let mut world = World::ready();
     warm_up(&mut world);
-    let began = world.now;
-    world.link = Box::new(move |_, op, now| match now - began {
-        0..6_000 if is_grant(op) => Fate::LoseReply { request_ms: 1 },
-        0..6_000 => Fate::LoseRequest,
-        _ => PASS,
-    });
+    world.link = cut_off_after_the_grant(world.now);
     let ticket = world.begin_acquire(0, wish("c1", "n"));
     world.answer(ticket);
     world.run(7_000);
