@@ -50,7 +50,7 @@ deny: ## check licences, sources and banned crates (compiles cargo-deny the firs
 	scripts/deny
 
 docs: $(PROTOC) ## build the API documentation; a broken link is an error
-	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc $(CARGO_FLAGS) --workspace --no-deps --document-private-items
 
 tree: ## check the rules about files that no compiler checks
 	scripts/check-tree

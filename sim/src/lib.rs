@@ -1,9 +1,9 @@
 //! The simulator: the real lease engine on the model store, under virtual time, with injected
 //! faults, judged from outside.
 //!
-//! A [`run`] is a world made from a seed: the seed draws the [`options`](Outcome::options), among
+//! A [`run()`] is a world made from a seed: the seed draws the [`options`](Outcome::options), among
 //! them which [faults](Fault) can happen, and then every step. The same seed gives the same run,
-//! byte for byte. A [`sweep`] is many of them.
+//! byte for byte. A [`sweep()`] is many of them.
 
 mod client;
 mod clock;

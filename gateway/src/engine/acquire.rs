@@ -213,6 +213,12 @@ impl Engine {
     pub(crate) fn grant_refused(&mut self, grant: Grant, found: &Found) {
         let (lock, guard, group, waiter) = (found.get(0), found.get(1), found.get(2), found.get(3));
         self.guard_seen(grant.job.shard, guard);
+        let own = lock.filter(|kv| LockRecord::read(kv).is_some_and(|(_, id)| id == grant.lock_id));
+        if let Some(record) = own {
+            // It did happen, by whatever copy of the batch: what is there is the truth.
+            let revision = record.mod_revision;
+            return self.grant_landed(grant, revision);
+        }
         if let Some(record) = lock {
             // All of them asked before this was read, so it answers them all.
             self.free_slot(grant.at.group, grant.at.slot);
