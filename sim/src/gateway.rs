@@ -8,7 +8,7 @@ use holdfast_gateway::time::Millis;
 use std::sync::Arc;
 
 /// Which engine, and in which life of its gateway.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EngineAt {
     pub(crate) gateway: usize,
     pub(crate) cluster: usize,

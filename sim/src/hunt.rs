@@ -39,17 +39,6 @@ pub const HUNTS: &[Hunt] = &[
     hunt(Mutation::PromiseBeyondHold, 10, &[]),
     hunt(Mutation::ProofWithoutRange, 300, &[]),
     hunt(Mutation::ReleaseWithoutCompare, 300, &[]),
-    hunt(
-        Mutation::TtlZeroIgnored,
-        3_000,
-        &[
-            Fault::KeepaliveZero,
-            Fault::TermChange,
-            Fault::LinkDown,
-            Fault::GatewayPaused,
-            Fault::RenewAfterRelease,
-        ],
-    ),
     hunt(Mutation::ReleaseUnconfirmed, 600, &[]),
     hunt(
         Mutation::UnknownTakenAsLost,

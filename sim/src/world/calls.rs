@@ -192,12 +192,17 @@ impl World {
         op: &Op,
         reply: Option<ReplyPlan>,
     ) {
+        if reply.is_none() && self.refused.contains(&(at, call)) {
+            // What was refused before anything was done has no copy that could come later.
+            return;
+        }
         if self.clusters[at.cluster].down_until > self.now {
             let Some(ReplyPlan { takes, give_up }) = reply else {
                 return;
             };
             return match self.dice.coin() {
                 true => {
+                    self.refused.insert((at, call));
                     let error = DefiniteError::Unreachable("no leader".to_owned());
                     self.returns(self.now + takes, at, call, Err(error.into()));
                 }

@@ -95,6 +95,8 @@ pub(crate) struct World {
     pub(crate) phase: Phase,
     common: Common,
     events: BTreeMap<(Real, u64), Event>,
+    /// Calls that a cluster refused before it did anything.
+    refused: BTreeSet<(EngineAt, CallId)>,
     counter: u64,
     handled: u64,
     requests: Vec<Request>,
@@ -156,6 +158,7 @@ impl World {
             figures,
             judge: Judge::new(terms),
             clusters,
+            refused: BTreeSet::new(),
             gateways,
             clients,
             phase: Phase::Safety,
