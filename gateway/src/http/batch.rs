@@ -11,16 +11,18 @@ use super::failure::Failure;
 use super::{reply, validate};
 use crate::limits;
 use crate::metrics::{LockCall, Outcome};
-use crate::service::{AcquireOutcome, Locks, ReleaseOutcome, RenewOutcome, ServiceError};
+use crate::service::{Locks, RenewOutcome, ServiceError};
 use crate::time::Clock;
 use futures::future::FutureExt as _;
 use futures::stream::{self, StreamExt as _};
 use holdfast_api::{
-    AcquireBatch, AcquireResult, BatchReply, ReleaseBatch, ReleaseResult, RenewBatch, RenewResult,
+    AcquireBatch, AcquireResult, BatchReply, ItemError, ReleaseBatch, ReleaseResult, RenewBatch,
+    RenewResult,
 };
 use http::StatusCode;
 use http::request::Parts;
 use hyper::body::Incoming;
+use serde::Serialize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The answer to an item, once there is one.
@@ -54,24 +56,10 @@ pub(super) async fn renew<L: Locks, C: Clock>(
     }
     run(&mut items, slow, |renew| edge.locks.renew(renew)).await;
     let unix_ms = edge.clock.unix_ms();
-    let mut tally = Tally::default();
-    let results = items
-        .into_iter()
-        .map(|item| match answered(item) {
-            Ok(outcome) => {
-                tally.add(match outcome {
-                    RenewOutcome::Renewed(_) => Outcome::Ok,
-                    RenewOutcome::Ended(_) => Outcome::Ended,
-                });
-                RenewResult::Answered(reply::renewed(outcome, unix_ms))
-            }
-            Err(failure) => RenewResult::Failed {
-                error: tally.fail(failure).into_item(),
-            },
-        })
-        .collect();
-    tally.count(edge, LockCall::Renew);
-    json(StatusCode::OK, &BatchReply { results }, Outcome::Ok)
+    conclude(edge, LockCall::Renew, items, |told| match told {
+        Ok(outcome) => RenewResult::Answered(reply::renewed(outcome, unix_ms)),
+        Err(error) => RenewResult::Failed { error },
+    })
 }
 
 pub(super) async fn acquire<L: Locks, C: Clock>(
@@ -86,24 +74,10 @@ pub(super) async fn acquire<L: Locks, C: Clock>(
     let (mut items, todo) = sort(sent.map(|sent| validate::acquire(sent, &edge.settings.bounds)));
     run(&mut items, todo, |acquire| edge.locks.acquire(acquire)).await;
     let unix_ms = edge.clock.unix_ms();
-    let mut tally = Tally::default();
-    let results = items
-        .into_iter()
-        .map(|item| match answered(item) {
-            Ok(outcome) => {
-                tally.add(match outcome {
-                    AcquireOutcome::Granted(_) => Outcome::Ok,
-                    AcquireOutcome::Refused { .. } => Outcome::Refused,
-                });
-                AcquireResult::Answered(reply::acquired(&outcome, unix_ms))
-            }
-            Err(failure) => AcquireResult::Failed {
-                error: tally.fail(failure).into_item(),
-            },
-        })
-        .collect();
-    tally.count(edge, LockCall::Acquire);
-    json(StatusCode::OK, &BatchReply { results }, Outcome::Ok)
+    conclude(edge, LockCall::Acquire, items, |told| match told {
+        Ok(outcome) => AcquireResult::Answered(reply::acquired(&outcome, unix_ms)),
+        Err(error) => AcquireResult::Failed { error },
+    })
 }
 
 pub(super) async fn release<L: Locks, C: Clock>(
@@ -116,24 +90,10 @@ pub(super) async fn release<L: Locks, C: Clock>(
     check_count("releases", sent.releases.len())?;
     let (mut items, todo) = sort(sent.releases.iter().map(validate::release));
     run(&mut items, todo, |release| edge.locks.release(release)).await;
-    let mut tally = Tally::default();
-    let results = items
-        .into_iter()
-        .map(|item| match answered(item) {
-            Ok(outcome) => {
-                tally.add(match outcome {
-                    ReleaseOutcome::Released => Outcome::Ok,
-                    ReleaseOutcome::TokenMismatch => Outcome::Ended,
-                });
-                ReleaseResult::Answered(reply::released(outcome))
-            }
-            Err(failure) => ReleaseResult::Failed {
-                error: tally.fail(failure).into_item(),
-            },
-        })
-        .collect();
-    tally.count(edge, LockCall::Release);
-    json(StatusCode::OK, &BatchReply { results }, Outcome::Ok)
+    conclude(edge, LockCall::Release, items, |told| match told {
+        Ok(outcome) => ReleaseResult::Answered(reply::released(outcome)),
+        Err(error) => ReleaseResult::Failed { error },
+    })
 }
 
 fn check_count(field: &str, count: usize) -> Result<(), Failure> {
@@ -206,9 +166,31 @@ where
     }
 }
 
-/// What is told about an item; [`run`] leaves none without an answer.
-fn answered<T>(item: Item<T>) -> Result<T, Failure> {
-    item.unwrap_or_else(|| Err(Failure::unknown()))
+/// Puts the results into one reply, in the order of the items, and counts how they went.
+fn conclude<L, C, T, R: Serialize>(
+    edge: &Edge<L, C>,
+    call: LockCall,
+    items: Vec<Item<T>>,
+    result_of: impl Fn(Result<T, ItemError>) -> R,
+) -> Answer
+where
+    Outcome: for<'a> From<&'a T>,
+{
+    let mut tally = Tally::default();
+    let results = items
+        .into_iter()
+        .map(|item| {
+            // [`run`] leaves none without an answer.
+            let told = item.unwrap_or_else(|| Err(Failure::unknown()));
+            tally.add(match &told {
+                Ok(outcome) => outcome.into(),
+                Err(failure) => Outcome::Failed(failure.code),
+            });
+            result_of(told.map_err(Failure::into_item))
+        })
+        .collect();
+    tally.count(edge, call);
+    json(StatusCode::OK, &BatchReply { results }, Outcome::Ok)
 }
 
 /// How the items went.
@@ -221,11 +203,6 @@ impl Tally {
             Some((_, count)) => *count += 1,
             None => self.0.push((outcome, 1)),
         }
-    }
-
-    fn fail(&mut self, failure: Failure) -> Failure {
-        self.add(Outcome::Failed(failure.code));
-        failure
     }
 
     fn count<L, C>(self, edge: &Edge<L, C>, call: LockCall) {

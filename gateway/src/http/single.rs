@@ -7,7 +7,7 @@ use super::failure::Failure;
 use super::{reply, usual, validate};
 use crate::limits;
 use crate::metrics::{LockCall, Outcome};
-use crate::service::{AcquireOutcome, Locks, ReleaseOutcome, Renew, RenewOutcome, ServiceError};
+use crate::service::{Locks, ReleaseOutcome, Renew, RenewOutcome, ServiceError};
 use crate::time::Clock;
 use holdfast_api::{AcquireRequest, ReleaseRequest};
 use http::StatusCode;
@@ -48,12 +48,7 @@ fn answer_renewal<L: Locks, C: Clock>(
     edge: &Edge<L, C>,
     result: Result<RenewOutcome, ServiceError>,
 ) -> Answer {
-    let outcome = match &result {
-        Ok(RenewOutcome::Renewed(_)) => Outcome::Ok,
-        Ok(RenewOutcome::Ended(_)) => Outcome::Ended,
-        Err(error) => Outcome::Failed(error.code),
-    };
-    edge.metrics.lock_calls(LockCall::Renew, outcome, 1);
+    let outcome = count(edge, LockCall::Renew, &result);
     let unix_ms = edge.clock.unix_ms();
     match result.map_err(Failure::from)? {
         RenewOutcome::Renewed(told) => Ok((reply::renewed_json(told, unix_ms), outcome)),
@@ -73,12 +68,7 @@ pub(super) async fn acquire<L: Locks, C: Clock>(
     let sent: AcquireRequest<'_> = edge.parse(&body)?;
     let acquire = validate::acquire(sent, &edge.settings.bounds)?;
     let result = edge.locks.acquire(acquire).await;
-    let outcome = match &result {
-        Ok(AcquireOutcome::Granted(_)) => Outcome::Ok,
-        Ok(AcquireOutcome::Refused { .. }) => Outcome::Refused,
-        Err(error) => Outcome::Failed(error.code),
-    };
-    edge.metrics.lock_calls(LockCall::Acquire, outcome, 1);
+    let outcome = count(edge, LockCall::Acquire, &result);
     let acquired = result.map_err(Failure::from)?;
     let body = reply::acquired(&acquired, edge.clock.unix_ms());
     json(StatusCode::OK, &body, outcome)
@@ -93,14 +83,22 @@ pub(super) async fn release<L: Locks, C: Clock>(
     let sent: ReleaseRequest<'_> = edge.parse(&body)?;
     let release = validate::release(&sent)?;
     let result = edge.locks.release(release).await;
-    let outcome = match &result {
-        Ok(ReleaseOutcome::Released) => Outcome::Ok,
-        Ok(ReleaseOutcome::TokenMismatch) => Outcome::Ended,
-        Err(error) => Outcome::Failed(error.code),
-    };
-    edge.metrics.lock_calls(LockCall::Release, outcome, 1);
+    let outcome = count(edge, LockCall::Release, &result);
     match result.map_err(Failure::from)? {
         ReleaseOutcome::Released => Ok((reply::no_content(), outcome)),
         mismatch => json(StatusCode::CONFLICT, &reply::released(mismatch), outcome),
     }
+}
+
+/// Counts the answer to one call about a lock.
+fn count<L, C, T>(edge: &Edge<L, C>, call: LockCall, result: &Result<T, ServiceError>) -> Outcome
+where
+    Outcome: for<'a> From<&'a T>,
+{
+    let outcome = match result {
+        Ok(outcome) => outcome.into(),
+        Err(error) => Outcome::Failed(error.code),
+    };
+    edge.metrics.lock_calls(call, outcome, 1);
+    outcome
 }

@@ -1,5 +1,6 @@
 //! The values of labels.
 
+use crate::service::{AcquireOutcome, ReleaseOutcome, RenewOutcome};
 use holdfast_api::ErrorCode;
 
 /// What a request asks for, as a label.
@@ -95,6 +96,33 @@ pub enum Outcome {
 
 /// How many outcomes there are.
 pub(super) const OUTCOMES: usize = 3 + ErrorCode::ALL.len();
+
+impl From<&RenewOutcome> for Outcome {
+    fn from(outcome: &RenewOutcome) -> Self {
+        match outcome {
+            RenewOutcome::Renewed(_) => Self::Ok,
+            RenewOutcome::Ended(_) => Self::Ended,
+        }
+    }
+}
+
+impl From<&AcquireOutcome> for Outcome {
+    fn from(outcome: &AcquireOutcome) -> Self {
+        match outcome {
+            AcquireOutcome::Granted(_) => Self::Ok,
+            AcquireOutcome::Refused { .. } => Self::Refused,
+        }
+    }
+}
+
+impl From<&ReleaseOutcome> for Outcome {
+    fn from(outcome: &ReleaseOutcome) -> Self {
+        match outcome {
+            ReleaseOutcome::Released => Self::Ok,
+            ReleaseOutcome::TokenMismatch => Self::Ended,
+        }
+    }
+}
 
 impl Outcome {
     pub(super) fn all() -> impl Iterator<Item = Self> {
