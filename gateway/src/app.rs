@@ -7,8 +7,10 @@ use crate::lifecycle::{Lifecycle, StopPlan};
 use crate::limits;
 use crate::map::{MapDriver, MapSource, MapTiming, StateDir};
 use crate::metrics::Metrics;
+use crate::peer::{self, PeerSecret, Peers};
 use crate::service::{
-    Embedded, LockService, Locks, ServiceSettings, StoreOf, etcd_store, follow_map,
+    Alone, Embedded, Forwarding, LockService, Locks, ServiceSettings, StoreOf, etcd_store,
+    follow_map,
 };
 use crate::time::{BootClock, Millis};
 use anyhow::Context;
@@ -20,6 +22,7 @@ use shard_map::{DeploymentId, ShardCount};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What `gateway dev` may be told.
@@ -52,6 +55,8 @@ struct Parts {
     store_of: Box<StoreOf>,
     source: MapSource,
     driver: MapDriver,
+    /// Where other gateways are listened to, if there can be any.
+    peers: Option<(TcpListener, PeerSecret)>,
 }
 
 /// Runs one process with embedded clusters until it is told to stop. `ready` is called once it
@@ -83,6 +88,7 @@ pub async fn run_dev(options: DevOptions, ready: impl FnOnce(Addresses)) -> anyh
         store_of: Box::new(move |cluster| embedded.store(cluster)),
         source,
         driver,
+        peers: None,
     };
     run(parts, clock, ready).await
 }
@@ -96,9 +102,17 @@ pub async fn run_serve(config: Config, ready: impl FnOnce(Addresses)) -> anyhow:
     let home = home_store(&config.home)?;
     let state_dir = StateDir::open(&config.state_dir)?;
     let (source, driver) = MapSource::open(home, Some(state_dir), MapTiming::default());
-    let peer_url = config
-        .peer_url
-        .unwrap_or_else(|| format!("http://{}", config.peer_listen));
+    let peer_listener = http::bind(config.peer_listen)
+        .with_context(|| format!("cannot listen on {} (peer_listen)", config.peer_listen))?;
+    let peer_url = match config.peer_url {
+        Some(url) => url,
+        None => format!("http://{}", peer_listener.local_addr()?),
+    };
+    let secret = match &config.peer_secret_file {
+        Some(file) => PeerSecret::from_file(&read(file)?)
+            .with_context(|| format!("peer.secret_file {}", file.display()))?,
+        None => PeerSecret::none(),
+    };
     let parts = Parts {
         listen: config.listen,
         admin_listen: config.admin_listen,
@@ -113,6 +127,7 @@ pub async fn run_serve(config: Config, ready: impl FnOnce(Addresses)) -> anyhow:
         store_of: Box::new(etcd_store),
         source,
         driver,
+        peers: Some((peer_listener, secret)),
     };
     run(parts, Arc::new(BootClock), ready).await
 }
@@ -131,13 +146,21 @@ async fn run(
         admin: admin_listener.local_addr()?,
     };
 
+    let forwarding: Arc<dyn Forwarding> = match &parts.peers {
+        Some((_, secret)) => Arc::new(Peers::new(secret.clone(), Arc::clone(&clock))),
+        None => Arc::new(Alone),
+    };
     let service = LockService::new(
         parts.service,
         clock,
         parts.store_of,
         Box::new(unpredictable_seed),
+        forwarding,
     );
     let service = Arc::new(service);
+    if let Some((listener, secret)) = parts.peers {
+        tokio::spawn(peer::listen(listener, secret, Arc::clone(&service)));
+    }
     tokio::spawn(parts.driver.run());
     tokio::spawn(follow_map(Arc::clone(&service), parts.source));
 

@@ -2,8 +2,8 @@
 //!
 //! Read it in this order: the vocabulary ([`limits`], [`time`], [`names`], [`lock_id`]), the
 //! decisions ([`engine`]: everything that is true of locks, as state machines without I/O), the
-//! service that runs them over real clusters ([`service`]), and the edge that speaks HTTP
-//! ([`http`]).
+//! service that runs them over real clusters ([`service`]), the gateways that ask each other
+//! ([`peer`]), and the edge that speaks HTTP ([`http`]).
 
 pub mod admin;
 pub mod app;
@@ -17,5 +17,6 @@ pub mod logs;
 pub mod map;
 pub mod metrics;
 pub mod names;
+pub mod peer;
 pub mod service;
 pub mod time;

@@ -136,6 +136,36 @@ pub const COLD_BATCH_MAX: usize = 60;
 pub const COLD_READS_IN_FLIGHT_MAX: usize = 2;
 /// So many waiting look-ups mean that a whole fleet is asking.
 pub const COLD_BUSY: usize = 4 * COLD_BATCH_MAX;
+/// Groups of other gateways that are remembered in one cluster.
+pub const FOREIGN_GROUPS_MAX: usize = 262_144;
+/// A group whose session is gone is left to the gateway that it falls to for so long, before the
+/// others try too.
+pub const FIRST_CLAIM_TIME: Millis = Millis::from_ms(1_000);
+/// A gateway that has stopped looks so often who has taken over.
+pub const HEIRS_INTERVAL: Millis = Millis::from_ms(200);
+/// Between two rounds that somebody asked for.
+pub const WANTED_ROUND_INTERVAL: Millis = Millis::from_ms(100);
+/// Requests about the locks of one cluster that one other gateway owes answers to.
+pub const FORWARDS_PER_CLUSTER_MAX: usize = 16_384;
+/// Requests in one frame to another gateway.
+pub const CALLS_PER_FRAME_MAX: usize = 1_024;
+/// One frame between gateways: the longest calls, and some.
+pub const PEER_FRAME_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Requests of another gateway that are under way here at once, on one connection.
+pub const PEER_CALLS_MAX: usize = 65_536;
+/// Connections of other gateways.
+pub const PEER_CONNECTIONS_MAX: usize = 1_024;
+/// Another gateway that owes answers is asked whether it is there when nothing was heard for so
+/// long,
+pub const PEER_PING_INTERVAL: Millis = Millis::from_ms(300);
+/// and is given up when nothing was heard for so long.
+pub const PEER_SILENCE_MAX: Millis = Millis::from_ms(1_000);
+/// Another gateway that was given up is asked again after this.
+pub const PEER_RETRY: Millis = Millis::from_ms(500);
+/// The handshake of two gateways takes at most this.
+pub const PEER_HANDSHAKE_TIMEOUT: Millis = Millis::from_ms(900);
+/// A connection to another gateway on which nothing was asked for so long is closed.
+pub const PEER_IDLE: Millis = Millis::from_secs(120);
 /// Look-ups that wait.
 pub const COLD_QUEUE_MAX: usize = 8_192;
 
@@ -147,6 +177,10 @@ const _: () = {
     assert!(REQUEST_TIMEOUT.as_ms() < 5_000);
     assert!(CALL_TIMEOUT.as_ms() < REQUEST_TIMEOUT.as_ms());
     assert!(TTL_MIN.as_ms() > 2 * PROOF_MARGIN.as_ms());
+    let longest_call = NAME_BYTES_MAX + CLIENT_ID_BYTES_MAX + 256;
+    assert!(CALLS_PER_FRAME_MAX * longest_call <= PEER_FRAME_BYTES_MAX);
+    assert!(2 * PEER_PING_INTERVAL.as_ms() < PEER_SILENCE_MAX.as_ms());
+    assert!(PEER_HANDSHAKE_TIMEOUT.as_ms() < PEER_SILENCE_MAX.as_ms());
 };
 /// Shards of `gateway dev`.
 pub const DEV_SHARDS: u32 = 256;

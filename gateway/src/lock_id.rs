@@ -85,6 +85,23 @@ impl LockId {
         Some(Self { bytes, len })
     }
 
+    /// As it is written between gateways.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// As [`LockId::parse`], from what [`LockId::as_bytes`] gave.
+    pub(crate) fn from_bytes(from: &[u8]) -> Option<Self> {
+        let len = from.len();
+        if !(HEADER_BYTES..=BYTES_MAX).contains(&len) || from[0] != VERSION {
+            return None;
+        }
+        LockName::check(std::str::from_utf8(&from[HEADER_BYTES..]).ok()?).ok()?;
+        let mut bytes = [0; BYTES_MAX + DECODER_ROOM];
+        bytes[..len].copy_from_slice(from);
+        Some(Self { bytes, len })
+    }
+
     /// The text that the client gets.
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(PREFIX.len() + (self.len * 4).div_ceil(3));

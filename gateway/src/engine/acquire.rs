@@ -9,7 +9,7 @@ use crate::engine::records::LockRecord;
 use crate::engine::renew::{RewriteFor, Whereabouts};
 use crate::engine::slot::{SlotState, SlotWord};
 use crate::engine::table::FastRenewal;
-use crate::engine::tickets::{Kind, Ticket, Trouble};
+use crate::engine::tickets::{Kind, Ticket, Trouble, Via};
 use crate::engine::writes::SlotRef;
 use crate::engine::{Engine, proof};
 use crate::limits;
@@ -58,7 +58,7 @@ pub(crate) struct Grant {
 
 impl Engine {
     pub(crate) fn on_acquire(&mut self, ticket: Ticket, shard: ShardId, acquire: Acquire) {
-        if !self.open_ticket(ticket, Kind::Acquire) {
+        if !self.open_ticket(ticket, Kind::Acquire, Via::CLIENT) {
             return;
         }
         if !self.home_seen {
@@ -285,10 +285,11 @@ impl Engine {
         match self.whereabouts(&id) {
             Whereabouts::Slot(at) => self.enter_slot_again(job, at, id, token),
             Whereabouts::Loading => self.fail(job.ticket, Trouble::Loading),
-            Whereabouts::OtherOwner => self.fail(job.ticket, Trouble::OtherOwner),
-            Whereabouts::Unclaimed | Whereabouts::Unknown => {
-                self.round.want();
-                self.fail(job.ticket, Trouble::Unclaimed);
+            Whereabouts::OtherOwner => self.forward_entry(job, id, token),
+            Whereabouts::Unclaimed => self.fail(job.ticket, Trouble::Unclaimed),
+            Whereabouts::Unknown => {
+                self.round.want_soon(self.now);
+                self.retry_acquire(job);
             }
             Whereabouts::NoSlot(group) => {
                 self.want_check(group);
@@ -314,6 +315,7 @@ impl Engine {
                 match ctl.group.renew(self.now, &renew) {
                     FastRenewal::Renewed(told) => self.granted(job.ticket, id, token, told, true),
                     FastRenewal::Unproven => self.fail(job.ticket, Trouble::Unproven),
+                    FastRenewal::Loading => self.fail(job.ticket, Trouble::Loading),
                     FastRenewal::AskEngine => {
                         self.want_rewrite(RewriteFor::Acquire(job), at, renew);
                     }

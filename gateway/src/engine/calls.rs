@@ -36,6 +36,8 @@ pub(crate) enum Purpose {
     Revoke,
     /// The revoke of the session's lease when the gateway stops.
     LastRevoke,
+    /// Who has taken over from a gateway that has stopped.
+    Heirs,
 }
 
 /// A call on its way.
@@ -94,6 +96,7 @@ impl Engine {
             Purpose::Survey(group) => self.on_survey(group, result),
             Purpose::Revoke => {}
             Purpose::LastRevoke => self.out.push(Effect::Stopped),
+            Purpose::Heirs => self.on_heirs(result),
         }
     }
 }

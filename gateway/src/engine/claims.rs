@@ -10,17 +10,45 @@
 
 use crate::engine::calls::{Purpose, as_txn};
 use crate::engine::group::{GroupCtl, GroupState};
-use crate::engine::records::{GroupRecord, SessionId};
+use crate::engine::owners::{Owned, Owner};
+use crate::engine::records::{GroupRecord, SessionId, SessionRecord};
 use crate::engine::table::Group;
 use crate::engine::writes::{SlotRef, WriteOp};
 use crate::engine::{Engine, records};
 use crate::limits;
 use crate::lock_id::GroupId;
-use crate::time::Millis;
-use holdfast_store::{Get, KeyRange, LeaseId, Op, Reply, Revision, StoreError, Txn, TxnOpReply};
+use crate::time::{Instant, Millis};
+use holdfast_store::{
+    Get, KeyRange, KeyValue, LeaseId, Op, Reply, Revision, StoreError, Txn, TxnOpReply,
+};
 use shard_map::ShardId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// The session that a group without an owner falls to first: that whose hash with the group is
+/// highest. All gateways that see the same sessions find the same.
+fn falls_to(group: GroupId, alive: impl Iterator<Item = SessionId>) -> Option<SessionId> {
+    alive.max_by_key(|session| {
+        let mut both = [0; 16];
+        both[..8].copy_from_slice(&group.0.to_be_bytes());
+        both[8..].copy_from_slice(&session.0.to_be_bytes());
+        xxhash_rust::xxh3::xxh3_64(&both)
+    })
+}
+
+/// The groups of all sessions.
+pub(crate) fn groups_of(kvs: &[KeyValue]) -> Vec<Orphan> {
+    let group = |kv: &KeyValue| {
+        let (session, group) = records::group_of_key(&kv.key)?;
+        Some(Orphan {
+            session,
+            group,
+            lease: kv.lease?,
+            revision: kv.mod_revision,
+        })
+    };
+    kvs.iter().filter_map(group).collect()
+}
 
 /// A group of another session, as a linearizable read showed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,35 +72,87 @@ pub(crate) struct Claim {
 /// The groups of other sessions, and the claims on their way.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    /// Whether the group's session was alive when it was last looked at. A hint.
-    foreign: BTreeMap<GroupId, bool>,
     under_way: BTreeSet<GroupId>,
+    /// Sessions that are gone and left groups: when that was first seen.
+    gone_since: BTreeMap<SessionId, Instant>,
 }
 
-impl Claims {
-    pub(crate) fn foreign_owner_is_alive(&self, group: GroupId) -> Option<bool> {
-        self.foreign.get(&group).copied()
-    }
-}
+/// The sessions of the cluster, as a linearizable read showed them, and who can be asked there.
+pub(crate) type Sessions = BTreeMap<SessionId, Option<Arc<Owner>>>;
 
 impl Engine {
-    /// Takes note of who owns which group, and begins to claim what has no owner.
-    pub(crate) fn note_foreign_groups(&mut self, groups: &[Orphan], alive: &BTreeSet<SessionId>) {
-        self.claims.foreign = groups
+    /// The sessions that are alive, and how their gateways are reached.
+    pub(crate) fn read_sessions(&self, kvs: &[KeyValue]) -> Sessions {
+        let session = |kv: &KeyValue| {
+            let session = records::session_of_key(&kv.key)?;
+            let record = serde_json::from_slice::<SessionRecord>(&kv.value).ok();
+            // One that is reached where this gateway is can only be an earlier life of it.
+            let elsewhere = record.filter(|record| record.peer_url != self.settings.peer_url);
+            let owner = elsewhere.map(|record| {
+                Arc::new(Owner {
+                    session,
+                    peer_url: record.peer_url.into(),
+                })
+            });
+            Some((session, owner))
+        };
+        kvs.iter().filter_map(session).collect()
+    }
+
+    /// Takes note of who owns which group.
+    pub(crate) fn note_owners(&mut self, groups: &[Orphan], alive: &Sessions) {
+        let owned = |group: &Orphan| {
+            let owned = match alive.get(&group.session) {
+                Some(Some(owner)) => Owned::By(Arc::clone(owner)),
+                Some(None) => Owned::Silent,
+                None => Owned::Unclaimed,
+            };
+            (group.group, owned)
+        };
+        self.owners.replace(groups.iter().map(owned).collect());
+    }
+
+    /// Begins to claim the groups that have no owner.
+    ///
+    /// Each falls to one of the live sessions first, so that survivors share the work; what that
+    /// one leaves is claimed by any of them.
+    pub(crate) fn claim_orphans(&mut self, groups: &[Orphan], alive: &Sessions) {
+        let Some(own) = self.session.live().map(|live| live.id) else {
+            return;
+        };
+        let gone: BTreeSet<SessionId> = groups
             .iter()
-            .map(|group| (group.group, alive.contains(&group.session)))
+            .map(|group| group.session)
+            .filter(|session| !alive.contains_key(session))
             .collect();
+        let now = self.now;
+        self.claims
+            .gone_since
+            .retain(|session, _| gone.contains(session));
+        for session in &gone {
+            self.claims.gone_since.entry(*session).or_insert(now);
+        }
         let room = limits::GROUPS_MAX.saturating_sub(self.groups.len());
         let mut orphans = Vec::new();
         for group in groups {
-            if orphans.len() < room
-                && !alive.contains(&group.session)
+            let Some(since) = self.claims.gone_since.get(&group.session) else {
+                continue;
+            };
+            let mine = now.since(*since) >= limits::FIRST_CLAIM_TIME
+                || falls_to(group.group, alive.keys().copied()) == Some(own);
+            if !mine {
+                self.round.look_by(now + limits::FIRST_CLAIM_TIME);
+            } else if orphans.len() < room
                 && self.groups.get(group.group).is_none()
                 && self.claims.under_way.insert(group.group)
             {
                 orphans.push(*group);
             }
         }
+        self.read_orphans(&orphans);
+    }
+
+    fn read_orphans(&mut self, orphans: &[Orphan]) {
         if !orphans.is_empty() {
             let groups = orphans.len();
             tracing::info!(
@@ -135,7 +215,7 @@ impl Engine {
             session_ttl,
         } = claim;
         self.claim_ends(orphan.group);
-        self.claims.foreign.remove(&orphan.group);
+        self.owners.remove(orphan.group);
         self.stats.claims.add(1);
         tracing::debug!(
             cluster = %self.settings.cluster, group = %orphan.group, from = %orphan.session,

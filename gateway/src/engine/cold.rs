@@ -11,12 +11,13 @@ use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
 use crate::engine::records::{self, LockRecord};
 use crate::engine::renew::{RenewJob, RewriteJob, Whereabouts};
+use crate::engine::round::RoundId;
 use crate::engine::shards::{GuardSeen, admits, read_guard};
-use crate::engine::tickets::{Ticket, Trouble};
+use crate::engine::tickets::{Ticket, Trouble, Via};
 use crate::limits;
 use crate::lock_id::LockId;
 use crate::names::Token;
-use crate::service::{Ended, ReleaseOutcome, RenewOutcome};
+use crate::service::{Ended, Forward, ReleaseOutcome, RenewOutcome};
 use holdfast_store::{Get, KeyRange, KeyValue, Op, Reply, StoreError, Txn, TxnOpReply};
 use shard_map::ShardId;
 use shard_map::records::keys;
@@ -28,6 +29,8 @@ pub(crate) struct ColdJob {
     shard: ShardId,
     ask: ColdAsk,
     attempts: u8,
+    /// Which round it waits for, or has waited for, to show the owner.
+    round: Option<RoundId>,
 }
 
 /// What was asked.
@@ -71,6 +74,24 @@ impl ColdJob {
             shard,
             ask,
             attempts: 0,
+            round: None,
+        }
+    }
+
+    pub(crate) fn ticket(&self) -> Ticket {
+        self.ask.ticket()
+    }
+
+    pub(crate) fn lock_id(&self) -> &LockId {
+        self.ask.lock_id()
+    }
+
+    /// What another gateway is to be asked; a rewrite never is.
+    pub(crate) fn to_forward(&self) -> Option<Forward> {
+        match &self.ask {
+            ColdAsk::Renew(job) => Some(Forward::Renew(job.renew.clone())),
+            ColdAsk::Release(job) => Some(Forward::Release(job.release.clone())),
+            ColdAsk::Rewrite(_) => None,
         }
     }
 }
@@ -80,6 +101,8 @@ impl ColdJob {
 pub(crate) struct Cold {
     queue: VecDeque<ColdJob>,
     in_flight: usize,
+    /// Those whose record is there, and whose owner the next round is to show.
+    ownerless: Vec<ColdJob>,
 }
 
 impl Engine {
@@ -194,11 +217,37 @@ impl Engine {
                 self.look_again(job, Trouble::Unknown);
             }
             Whereabouts::Loading => self.fail(job.ask.ticket(), Trouble::Loading),
-            Whereabouts::OtherOwner => self.fail(job.ask.ticket(), Trouble::OtherOwner),
+            Whereabouts::OtherOwner if self.may_ask_owner(job.ticket(), id) => {
+                self.forward_job(job);
+            }
             Whereabouts::Unclaimed => self.fail(job.ask.ticket(), Trouble::Unclaimed),
-            Whereabouts::Unknown => {
-                self.round.want();
-                self.fail(job.ask.ticket(), Trouble::Unclaimed);
+            Whereabouts::OtherOwner | Whereabouts::Unknown => self.await_owner(job),
+        }
+    }
+
+    /// The owner that is known is not the owner, or none is known: looks once more, linearizably.
+    pub(crate) fn await_owner(&mut self, mut job: ColdJob) {
+        let forwarded = self.tickets.via(job.ticket()) == Some(Via::Gateway);
+        if job.round.is_some() || forwarded || self.cold.ownerless.len() >= limits::COLD_QUEUE_MAX {
+            return self.fail(job.ticket(), Trouble::OtherOwner);
+        }
+        job.round = Some(self.round.next_id());
+        self.cold.ownerless.push(job);
+        self.round.want_soon(self.now);
+    }
+
+    /// A round has shown who owns what.
+    pub(crate) fn owners_shown(&mut self, shown: RoundId) {
+        for job in std::mem::take(&mut self.cold.ownerless) {
+            if !self.tickets.is_open(job.ticket()) {
+                continue;
+            }
+            if job.round > Some(shown) {
+                self.cold.ownerless.push(job);
+                self.round.want_soon(self.now);
+            } else {
+                let id = job.lock_id().clone();
+                self.held_somewhere(job, &id);
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::engine::mutation::Mutation;
 use crate::engine::records::LockRecord;
 use crate::engine::renew::{RenewJob, Whereabouts};
 use crate::engine::slot::{AtomicSlotWord, SlotState, SlotWord};
-use crate::engine::tickets::{Kind, Ticket, Trouble};
+use crate::engine::tickets::{Ticket, Trouble};
 use crate::engine::wheel::{Entry, Tick};
 use crate::engine::writes::{EndingRef, SlotRef, WriteOp};
 use crate::limits;
@@ -64,20 +64,13 @@ impl Endings {
 }
 
 impl Engine {
-    pub(crate) fn on_release(&mut self, ticket: Ticket, shard: ShardId, release: Release) {
-        if self.open_ticket(ticket, Kind::Release) {
-            self.release_somewhere(ReleaseJob {
-                ticket,
-                shard,
-                release,
-            });
-        }
-    }
-
     pub(crate) fn release_somewhere(&mut self, job: ReleaseJob) {
         match self.whereabouts(&job.release.lock_id) {
             Whereabouts::Slot(at) => self.release_slot(job, at),
             Whereabouts::Loading => self.fail(job.ticket, Trouble::Loading),
+            Whereabouts::OtherOwner if self.may_ask_owner(job.ticket, &job.release.lock_id) => {
+                self.forward_job(ColdJob::new(job.shard, ColdAsk::Release(job)));
+            }
             Whereabouts::OtherOwner if self.cold_is_busy() => {
                 self.fail(job.ticket, Trouble::OtherOwner);
             }

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(crate) enum Task {
     StartSession,
+    LookForHeirs,
     Fence,
     Acquire(Job),
     Write(WriteOp),
@@ -60,6 +61,7 @@ impl Engine {
             }
             match entry.remove() {
                 Task::StartSession => self.start_session(),
+                Task::LookForHeirs => self.look_for_heirs(),
                 Task::Fence => self.send_fence(),
                 Task::Acquire(job) => self.queue_acquire(job),
                 Task::Write(op) => self.queue_write(op),

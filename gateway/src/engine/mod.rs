@@ -18,7 +18,7 @@
 //! | `shards`, `group`, `groups` | guards, and the lease groups that locks are put on |
 //! | `writes`, `batch`, `lanes`, `outcome` | what is to be written, as transactions; what came of it |
 //! | `acquire`, `renew`, `ending` | the life of a hold |
-//! | `cold` | requests about locks that no table knows |
+//! | `cold`, `owners`, `forward` | requests about locks that no table here knows, or that other gateways own |
 //! | `claims`, `survey` | groups of dead sessions; comparing tables with etcd |
 
 mod acquire;
@@ -29,6 +29,7 @@ mod claims;
 mod cold;
 mod ending;
 mod fence;
+mod forward;
 mod group;
 mod groups;
 mod invariants;
@@ -36,6 +37,7 @@ mod lanes;
 mod later;
 mod mutation;
 mod outcome;
+mod owners;
 mod proof;
 mod records;
 mod renew;
@@ -54,6 +56,9 @@ mod writes;
 pub use calls::CallId;
 pub use invariants::InvariantId;
 pub use mutation::Mutation;
+pub use owners::{Course, Owner, Owners};
+pub use records::SessionId;
+pub(crate) use records::all_sessions;
 pub use settings::Settings;
 pub use stats::EngineStats;
 pub use table::{ClusterProof, FastRenewal, Table};
@@ -61,7 +66,7 @@ pub(crate) use tickets::Trouble;
 pub use tickets::{Answer, Ticket};
 
 use crate::limits;
-use crate::service::{Acquire, Release, Renew};
+use crate::service::{Acquire, Forward, ForwardOutcome, Release, Renew};
 use crate::time::{Instant, Millis};
 use calls::Calls;
 use holdfast_store::{Op, Reply, StoreError};
@@ -70,6 +75,7 @@ use rand::rngs::StdRng;
 use shard_map::ShardId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tickets::Via;
 
 /// What happens to an engine.
 #[derive(Debug)]
@@ -80,6 +86,16 @@ pub enum Input {
     Renew(Ticket, ShardId, Renew),
     /// A client gives a lock back.
     Release(Ticket, ShardId, Release),
+    /// Another gateway forwards a client's request for a lock that it takes to be this one's, and
+    /// [`Table::serve_forwarded`] could not answer it. It goes no further.
+    Forwarded(Ticket, ShardId, Forward),
+    /// A client's request that was forwarded to this session's gateway, which does not own the
+    /// lock's group: the owner is looked up.
+    NotTheirs(Ticket, ShardId, Forward, SessionId),
+    /// What came of an [`Effect::Forward`].
+    ForwardAnswered(Ticket, ForwardOutcome),
+    /// Some session of the cluster seems to have ended: a hint to look.
+    SessionEnded,
     /// A call has an outcome.
     Reply(CallId, Result<Reply, StoreError>),
     /// Time has passed.
@@ -93,11 +109,6 @@ pub enum Input {
 }
 
 /// What an engine wants done.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a lock id is kept inline so that parsing one does not allocate; values of this type \
-              are handed over once"
-)]
 #[derive(Debug)]
 pub enum Effect {
     /// Ask the cluster, and give up after the timeout.
@@ -111,6 +122,8 @@ pub enum Effect {
     },
     /// Answer a request.
     Answer(Ticket, Answer),
+    /// Ask the gateway that owns the lock, and give what it says as [`Input::ForwardAnswered`].
+    Forward(Ticket, Arc<Owner>, Forward),
     /// The session is given up; nothing is promised here any more.
     Stopped,
 }
@@ -138,6 +151,8 @@ pub struct Engine {
     writes: writes::Writes,
     endings: ending::Endings,
     cold: cold::Cold,
+    forwards: forward::Forwards,
+    owners: Arc<Owners>,
     claims: claims::Claims,
     survey: survey::Surveys,
     wheel: wheel::Wheel,
@@ -179,6 +194,8 @@ impl Engine {
             writes: writes::Writes::default(),
             endings: ending::Endings::default(),
             cold: cold::Cold::default(),
+            forwards: forward::Forwards::default(),
+            owners: Arc::default(),
             claims: claims::Claims::default(),
             survey: survey::Surveys::default(),
             wheel: wheel::Wheel::new(now),
@@ -209,8 +226,22 @@ impl Engine {
         for input in inputs {
             match input {
                 Input::Acquire(ticket, shard, acquire) => self.on_acquire(ticket, shard, acquire),
-                Input::Renew(ticket, shard, renew) => self.on_renew(ticket, shard, renew),
-                Input::Release(ticket, shard, release) => self.on_release(ticket, shard, release),
+                Input::Renew(ticket, shard, renew) => {
+                    self.on_forward(ticket, shard, Forward::Renew(renew), Via::CLIENT);
+                }
+                Input::Release(ticket, shard, release) => {
+                    self.on_forward(ticket, shard, Forward::Release(release), Via::CLIENT);
+                }
+                Input::Forwarded(ticket, shard, forward) => {
+                    self.on_forward(ticket, shard, forward, Via::Gateway);
+                }
+                Input::NotTheirs(ticket, shard, forward, asked) => {
+                    self.on_forward(ticket, shard, forward, Via::after(asked));
+                }
+                Input::ForwardAnswered(ticket, outcome) => {
+                    self.on_forward_answered(ticket, outcome);
+                }
+                Input::SessionEnded => self.round.want_soon(self.now),
                 Input::Reply(call, result) => self.on_reply(call, result),
                 Input::Tick => self.on_tick(),
                 Input::HomeSeen => self.home_seen = true,
@@ -239,6 +270,11 @@ impl Engine {
         .flatten()
         .fold(housekeeping, Instant::min)
         .max(self.now)
+    }
+
+    /// The groups of other gateways, as this engine comes to know them.
+    pub fn owners(&self) -> Arc<Owners> {
+        Arc::clone(&self.owners)
     }
 
     /// What happened so far, for metrics.

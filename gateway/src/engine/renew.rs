@@ -6,10 +6,11 @@ use crate::engine::cold::{ColdAsk, ColdJob};
 use crate::engine::ending::Waiter;
 use crate::engine::group::GroupState;
 use crate::engine::mutation::Mutation;
+use crate::engine::owners::Owned;
 use crate::engine::records::LockRecord;
 use crate::engine::slot::SlotState;
 use crate::engine::table::FastRenewal;
-use crate::engine::tickets::{Kind, Ticket, Trouble};
+use crate::engine::tickets::{Ticket, Trouble};
 use crate::engine::writes::{SlotRef, WriteOp};
 use crate::lock_id::{GroupId, LockId};
 use crate::service::{Ended, Renew, RenewOutcome};
@@ -86,16 +87,6 @@ impl RewriteFor {
 }
 
 impl Engine {
-    pub(crate) fn on_renew(&mut self, ticket: Ticket, shard: ShardId, renew: Renew) {
-        if self.open_ticket(ticket, Kind::Renew) {
-            self.renew_somewhere(RenewJob {
-                ticket,
-                shard,
-                renew,
-            });
-        }
-    }
-
     pub(crate) fn whereabouts(&self, id: &LockId) -> Whereabouts {
         let group = id.group();
         if let Some(ctl) = self.groups.get(group) {
@@ -111,9 +102,9 @@ impl Engine {
                 false => Whereabouts::NoSlot(group),
             };
         }
-        match self.claims.foreign_owner_is_alive(group) {
-            Some(true) => Whereabouts::OtherOwner,
-            Some(false) => Whereabouts::Unclaimed,
+        match self.owners.of(group) {
+            Some(Owned::By(_) | Owned::Silent) => Whereabouts::OtherOwner,
+            Some(Owned::Unclaimed) => Whereabouts::Unclaimed,
             None => Whereabouts::Unknown,
         }
     }
@@ -122,6 +113,9 @@ impl Engine {
         match self.whereabouts(&job.renew.lock_id) {
             Whereabouts::Slot(at) => self.renew_slot(job, at),
             Whereabouts::Loading => self.fail(job.ticket, Trouble::Loading),
+            Whereabouts::OtherOwner if self.may_ask_owner(job.ticket, &job.renew.lock_id) => {
+                self.forward_job(ColdJob::new(job.shard, ColdAsk::Renew(job)));
+            }
             Whereabouts::OtherOwner if self.cold_is_busy() => {
                 self.fail(job.ticket, Trouble::OtherOwner);
             }
@@ -167,6 +161,7 @@ impl Engine {
                     self.answer_renew(job.ticket, RenewOutcome::Renewed(told));
                 }
                 FastRenewal::Unproven => self.fail(job.ticket, Trouble::Unproven),
+                FastRenewal::Loading => self.fail(job.ticket, Trouble::Loading),
                 FastRenewal::AskEngine => {
                     self.want_rewrite(RewriteFor::Renew(job.ticket), at, job.renew);
                 }

@@ -9,7 +9,7 @@
 //! The same read shows the groups whose session is gone, which are claimed.
 
 use crate::engine::calls::{Purpose, as_txn};
-use crate::engine::claims::Orphan;
+use crate::engine::claims;
 use crate::engine::mutation::Mutation;
 use crate::engine::records;
 use crate::engine::{Engine, proof};
@@ -17,11 +17,11 @@ use crate::limits;
 use crate::lock_id::GroupId;
 use crate::time::{Instant, Millis};
 use holdfast_store::{
-    Get, GetReply, Header, KeepAliveAnswer, KeyRange, LeaseId, Op, Reply, Revision, StoreError,
-    Txn, TxnOpReply,
+    Get, GetReply, Header, KeepAliveAnswer, KeyRange, KeyValue, LeaseId, Op, Reply, Revision,
+    StoreError, Txn, TxnOpReply,
 };
 use shard_map::records::{Identity, Record};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The rounds of a session.
 #[derive(Debug, Default)]
@@ -30,11 +30,12 @@ pub(crate) struct Rounds {
     /// Another round is to follow the one that is running.
     wanted: bool,
     next: Instant,
+    began: Instant,
     counter: u64,
 }
 
 /// Which round a call belongs to; what comes for an earlier one is not counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct RoundId(u64);
 
 /// One round: first the answers to the keepalives, then the read.
@@ -58,6 +59,11 @@ impl Rounds {
         self.next
     }
 
+    /// The round that begins next: all that it reads is read after this.
+    pub(crate) fn next_id(&self) -> RoundId {
+        RoundId(self.counter + 1)
+    }
+
     /// Something wants to be looked at: begin the next round at once.
     pub(crate) fn want(&mut self) {
         if self.running.is_some() {
@@ -65,6 +71,20 @@ impl Rounds {
         } else {
             self.next = Instant::NEVER;
         }
+    }
+
+    /// As [`Rounds::want`], but not more often than is useful.
+    pub(crate) fn want_soon(&mut self, now: Instant) {
+        let at = now.max(self.began + limits::WANTED_ROUND_INTERVAL);
+        self.look_by(at);
+        if self.running.is_some() {
+            self.wanted = true;
+        }
+    }
+
+    /// A round is wanted then at the latest.
+    pub(crate) fn look_by(&mut self, at: Instant) {
+        self.next = self.next.min(at);
     }
 
     /// Forgets the round that is running; what it has asked says nothing any more.
@@ -88,6 +108,7 @@ impl Engine {
         if self.round.running.is_some() {
             return;
         }
+        self.round.began = self.now;
         self.keep_spare_lease();
         let groups = self.leases_due();
         self.round.counter += 1;
@@ -149,7 +170,7 @@ impl Engine {
         }
         let read = Txn::read([
             Get::all(KeyRange::one(shard_map::records::keys::identity())),
-            Get::keys(records::all_sessions()),
+            Get::all(records::all_sessions()),
             Get::keys(records::all_groups()),
         ]);
         self.call(
@@ -184,16 +205,10 @@ impl Engine {
         let Some(live) = self.session.live() else {
             return;
         };
-        let sessions: BTreeMap<_, _> = seen
-            .sessions
-            .kvs
-            .iter()
-            .filter_map(|kv| Some((records::session_of_key(&kv.key)?, kv)))
-            .collect();
-        if !sessions
-            .get(&live.id)
-            .is_some_and(|kv| self.is_session_key(kv))
-        {
+        let is_own = |kv: &KeyValue| {
+            records::session_of_key(&kv.key) == Some(live.id) && self.is_session_key(kv)
+        };
+        if !seen.sessions.kvs.iter().any(is_own) {
             self.session_lost();
             return;
         }
@@ -224,8 +239,12 @@ impl Engine {
         } else {
             self.round.next = self.round.next.min(self.now + limits::RETRY_BACKOFF);
         }
-        let alive: BTreeSet<_> = sessions.keys().copied().collect();
-        self.note_foreign_groups(&foreign_groups(&seen.groups, live.id), &alive);
+        let alive = self.read_sessions(&seen.sessions.kvs);
+        let mut foreign = claims::groups_of(&seen.groups.kvs);
+        foreign.retain(|group| group.session != live.id);
+        self.note_owners(&foreign, &alive);
+        self.claim_orphans(&foreign, &alive);
+        self.owners_shown(round.id);
     }
 
     fn forget_dead_spare(&mut self, round: &Round, own: LeaseId) {
@@ -315,21 +334,4 @@ fn read_of_round(reply: holdfast_store::TxnReply) -> Option<Seen> {
         sessions: gets.next()??,
         groups: gets.next()??,
     })
-}
-
-fn foreign_groups(groups: &GetReply, own: records::SessionId) -> Vec<Orphan> {
-    groups
-        .kvs
-        .iter()
-        .filter_map(|kv| {
-            let (session, group) = records::group_of_key(&kv.key)?;
-            let lease = kv.lease?;
-            (session != own).then_some(Orphan {
-                session,
-                group,
-                lease,
-                revision: kv.mod_revision,
-            })
-        })
-        .collect()
 }

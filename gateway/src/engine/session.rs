@@ -6,6 +6,7 @@
 
 use crate::engine::Engine;
 use crate::engine::calls::{Purpose, as_txn};
+use crate::engine::claims;
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
 use crate::engine::records::{self, SessionId, SessionRecord};
@@ -206,6 +207,7 @@ impl Engine {
         self.writes.clear();
         self.endings = Default::default();
         self.cold = Default::default();
+        self.forwards = Default::default();
         self.claims = Default::default();
         self.survey = Default::default();
         self.wheel.clear();
@@ -225,6 +227,31 @@ impl Engine {
         spare.iter().for_each(|lease| self.revoke(*lease));
         let op = Op::LeaseRevoke { lease: *own };
         self.call(op, limits::CALL_TIMEOUT, Purpose::LastRevoke);
+        self.look_for_heirs();
+    }
+
+    /// A gateway that has stopped still wants to know its heirs, to forward what reaches it late.
+    pub(crate) fn look_for_heirs(&mut self) {
+        if self.session.is_stopped() {
+            let read = Txn::read([
+                Get::all(records::all_sessions()),
+                Get::keys(records::all_groups()),
+            ]);
+            self.call(Op::Txn(read), limits::CALL_TIMEOUT, Purpose::Heirs);
+        }
+    }
+
+    pub(crate) fn on_heirs(&mut self, result: Result<Reply, StoreError>) {
+        self.do_later(limits::HEIRS_INTERVAL, Task::LookForHeirs);
+        let Ok(reply) = as_txn(result) else { return };
+        let mut gets = reply.ops.into_iter().map(|op| match op {
+            TxnOpReply::Get(get) => get.kvs,
+            _ => Vec::new(),
+        });
+        let sessions = gets.next().unwrap_or_default();
+        let groups = claims::groups_of(&gets.next().unwrap_or_default());
+        let alive = self.read_sessions(&sessions);
+        self.note_owners(&groups, &alive);
     }
 
     /// Keeps one lease ready beside the session's own.

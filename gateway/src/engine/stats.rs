@@ -37,6 +37,8 @@ pub struct EngineStats {
     pub unknown_outcomes: Stat,
     /// Fences sent.
     pub fences: Stat,
+    /// Requests that another gateway was asked about after a look-up.
+    pub forwarded: Stat,
     /// Look-ups by name.
     pub cold_lookups: Stat,
     /// Groups taken over.

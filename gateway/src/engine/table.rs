@@ -69,6 +69,8 @@ pub enum FastRenewal {
     Renewed(Renewed),
     /// Nothing can be promised here now.
     Unproven,
+    /// The group was taken over and its records are being read.
+    Loading,
     /// The engine must look at it.
     AskEngine,
 }
@@ -83,8 +85,14 @@ impl Table {
             return (FastRenewal::AskEngine, None);
         };
         let answer = group.renew(now, renew);
-        let cluster = (answer == FastRenewal::Unproven).then(|| Arc::clone(&group.cluster));
+        let refused = matches!(answer, FastRenewal::Unproven | FastRenewal::Loading);
+        let cluster = refused.then(|| Arc::clone(&group.cluster));
         (answer, cluster)
+    }
+
+    /// Whether the group is this gateway's.
+    pub fn has(&self, group: GroupId) -> bool {
+        self.groups.contains_key(&group)
     }
 
     pub(crate) fn insert(&self, group: Arc<Group>) {
@@ -206,7 +214,7 @@ impl Group {
 
     pub(crate) fn renew(&self, now: Instant, renew: &Renew) -> FastRenewal {
         if !self.is_serving() {
-            return FastRenewal::AskEngine;
+            return FastRenewal::Loading;
         }
         let proven_until = self.proven_until();
         if (!self.cluster.is_proven(now) || proven_until <= now)

@@ -1,5 +1,6 @@
 //! Requests that wait for an answer. Each is answered exactly once, and in bounded time.
 
+use crate::engine::records::SessionId;
 use crate::engine::{Effect, Engine};
 use crate::limits;
 use crate::service::{AcquireOutcome, ReleaseOutcome, RenewOutcome, ServiceError};
@@ -34,6 +35,40 @@ pub(crate) enum Kind {
     Acquire,
     Renew,
     Release,
+}
+
+/// Where a request comes from, which says whether another gateway may be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// From a client. At most two sessions are asked, one after the other.
+    Client {
+        /// The one that was asked last.
+        asked: Option<SessionId>,
+        /// How many may still be asked.
+        left: u8,
+    },
+    /// From another gateway: what comes so goes no further.
+    Gateway,
+}
+
+impl Via {
+    pub(crate) const CLIENT: Self = Self::Client {
+        asked: None,
+        left: 2,
+    };
+
+    pub(crate) fn after(asked: SessionId) -> Self {
+        Self::Client {
+            asked: Some(asked),
+            left: 1,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    kind: Kind,
+    via: Via,
 }
 
 /// Why there is no definite answer.
@@ -91,8 +126,8 @@ impl Trouble {
             Self::OtherOwner => (
                 Code::OwnerUnreachable,
                 500,
-                "the lock is in the care of a gateway whose session has not ended; retry through \
-                 that one, or until its session has ended and another has taken over",
+                "the gateway that owns the lock does not answer, and its session has not ended; \
+                 retry, until it answers again or another has taken over",
             ),
             Self::Unclaimed => (
                 Code::OwnerUnreachable,
@@ -137,13 +172,23 @@ impl Trouble {
 /// The open requests.
 #[derive(Debug, Default)]
 pub(crate) struct Tickets {
-    open: HashMap<Ticket, Kind>,
+    open: HashMap<Ticket, Open>,
     by_deadline: VecDeque<(Instant, Ticket)>,
 }
 
 impl Tickets {
     pub(crate) fn is_open(&self, ticket: Ticket) -> bool {
         self.open.contains_key(&ticket)
+    }
+
+    pub(crate) fn via(&self, ticket: Ticket) -> Option<Via> {
+        self.open.get(&ticket).map(|open| open.via)
+    }
+
+    pub(crate) fn set_via(&mut self, ticket: Ticket, via: Via) {
+        if let Some(open) = self.open.get_mut(&ticket) {
+            open.via = via;
+        }
     }
 
     pub(crate) fn next_wakeup(&self) -> Option<Instant> {
@@ -153,8 +198,8 @@ impl Tickets {
 
 impl Engine {
     /// Opens a request, or answers it at once where the cluster can answer nothing.
-    pub(crate) fn open_ticket(&mut self, ticket: Ticket, kind: Kind) -> bool {
-        self.tickets.open.insert(ticket, kind);
+    pub(crate) fn open_ticket(&mut self, ticket: Ticket, kind: Kind, via: Via) -> bool {
+        self.tickets.open.insert(ticket, Open { kind, via });
         // Acquires leave half of the places to renewals and releases.
         let open_max = match kind {
             Kind::Acquire => limits::OPEN_REQUESTS_MAX / 2,
@@ -194,18 +239,28 @@ impl Engine {
     fn answer(&mut self, ticket: Ticket, answer: Answer) {
         if !self.is_proven() {
             self.fail(ticket, Trouble::Unknown);
-        } else if self.tickets.open.remove(&ticket).is_some() {
+        } else {
+            self.pass_on(ticket, answer);
+        }
+    }
+
+    /// Gives an answer that does not rest on this gateway's own session: what another gateway said.
+    pub(crate) fn pass_on(&mut self, ticket: Ticket, answer: Answer) {
+        if self.tickets.open.remove(&ticket).is_some() {
             self.out.push(Effect::Answer(ticket, answer));
         }
     }
 
     /// Says that there is no definite answer.
     pub(crate) fn fail(&mut self, ticket: Ticket, trouble: Trouble) {
-        let Some(kind) = self.tickets.open.remove(&ticket) else {
+        self.fail_with(ticket, trouble.to_error(&self.settings.cluster));
+    }
+
+    pub(crate) fn fail_with(&mut self, ticket: Ticket, error: ServiceError) {
+        let Some(open) = self.tickets.open.remove(&ticket) else {
             return;
         };
-        let error = trouble.to_error(&self.settings.cluster);
-        let answer = match kind {
+        let answer = match open.kind {
             Kind::Acquire => Answer::Acquire(Err(error)),
             Kind::Renew => Answer::Renew(Err(error)),
             Kind::Release => Answer::Release(Err(error)),

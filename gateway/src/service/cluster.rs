@@ -1,14 +1,18 @@
 //! The task that runs one cluster's engine: it feeds it requests, replies and time, and carries
 //! out what it wants done.
 
-use crate::engine::{Answer, CallId, Effect, Engine, Input, Ticket};
+use crate::engine::{
+    Answer, CallId, Effect, Engine, Input, SessionId, Ticket, Trouble, all_sessions,
+};
+use crate::limits;
 use crate::service::{
-    Acquire, AcquireOutcome, Release, ReleaseOutcome, Renew, RenewOutcome, ServiceError,
-    ShardStatus,
+    Acquire, AcquireOutcome, Forward, ForwardOutcome, Forwarding, Release, ReleaseOutcome, Renew,
+    RenewOutcome, ServiceError, ShardStatus,
 };
 use crate::time::{Clock, Instant, Millis};
 use arc_swap::ArcSwap;
-use holdfast_store::{Reply, Store, StoreError};
+use futures::StreamExt as _;
+use holdfast_store::{Reply, Store, StoreError, WatchEvent};
 use shard_map::ShardId;
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -42,9 +46,20 @@ pub(super) enum Command {
         Release,
         oneshot::Sender<Result<ReleaseOutcome, ServiceError>>,
     ),
+    /// What another gateway has forwarded, or said to be not its own.
+    Forward(ShardId, Forward, Hop, oneshot::Sender<ForwardOutcome>),
     HomeSeen,
     /// Give the session up and end.
     Stop(oneshot::Sender<()>),
+}
+
+/// How a forwarded request has come.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Hop {
+    /// From another gateway.
+    FromGateway,
+    /// Back from this session's gateway, which does not own the lock.
+    NotTheirs(SessionId),
 }
 
 /// Whom to tell the answer.
@@ -52,9 +67,13 @@ enum Asker {
     Acquire(oneshot::Sender<Result<AcquireOutcome, ServiceError>>),
     Renew(oneshot::Sender<Result<RenewOutcome, ServiceError>>),
     Release(oneshot::Sender<Result<ReleaseOutcome, ServiceError>>),
+    Forward(oneshot::Sender<ForwardOutcome>),
 }
 
 pub(super) struct ClusterTask<C> {
+    cluster: Arc<str>,
+    forwarding: Arc<dyn Forwarding>,
+    forwarded: mpsc::UnboundedSender<(Ticket, ForwardOutcome)>,
     engine: Engine,
     store: Arc<dyn Store>,
     clock: Arc<C>,
@@ -64,15 +83,17 @@ pub(super) struct ClusterTask<C> {
     replies: mpsc::UnboundedSender<(CallId, Result<Reply, StoreError>)>,
     clock_offset_ms: i128,
     stopping: Option<oneshot::Sender<()>>,
-    stopped: bool,
     shown: Arc<ArcSwap<Vec<ShardStatus>>>,
     show_next: Instant,
 }
 
 impl<C: Clock> ClusterTask<C> {
-    /// Runs the engine until it is told to stop, or until nobody can tell it anything any more.
+    /// Runs the engine until nobody can tell it anything any more. One that has stopped goes on
+    /// looking for its heirs.
     pub(super) async fn run(
+        cluster: Arc<str>,
         engine: Engine,
+        forwarding: Arc<dyn Forwarding>,
         store: Arc<dyn Store>,
         clock: Arc<C>,
         mut commands: mpsc::Receiver<Command>,
@@ -80,7 +101,13 @@ impl<C: Clock> ClusterTask<C> {
     ) {
         // As many replies can wait as calls are on their way, which the engine bounds.
         let (replies, mut replied) = mpsc::unbounded_channel();
+        // As many as requests are open, which the engine bounds.
+        let (forwarded, mut answered) = mpsc::unbounded_channel();
+        let mut ended_sessions = std::pin::pin!(ended_sessions(Arc::clone(&store)));
         let mut task = Self {
+            cluster,
+            forwarding,
+            forwarded,
             engine,
             store,
             askers: HashMap::new(),
@@ -90,7 +117,6 @@ impl<C: Clock> ClusterTask<C> {
             clock_offset_ms: offset_ms(&*clock),
             clock,
             stopping: None,
-            stopped: false,
             shown,
             show_next: Instant::NEVER,
         };
@@ -99,7 +125,7 @@ impl<C: Clock> ClusterTask<C> {
         let mut told = Vec::new();
         let mut inputs = Vec::new();
         task.engine.start(task.clock.now(), &mut task.effects);
-        while !task.stopped {
+        loop {
             task.carry_out();
             task.set_alarm(sleep.as_mut(), &mut woken);
             tokio::select! {
@@ -107,6 +133,10 @@ impl<C: Clock> ClusterTask<C> {
                     inputs.extend(reply.map(|(call, result)| Input::Reply(call, result)));
                 }
                 () = sleep.as_mut() => woken = Instant::NEVER,
+                Some((ticket, outcome)) = answered.recv() => {
+                    inputs.push(Input::ForwardAnswered(ticket, outcome));
+                }
+                Some(()) = ended_sessions.next() => inputs.push(Input::SessionEnded),
                 count = commands.recv_many(&mut told, COMMANDS_AT_ONCE_MAX) => {
                     if count == 0 {
                         break;
@@ -118,6 +148,11 @@ impl<C: Clock> ClusterTask<C> {
                 && let Ok((call, result)) = replied.try_recv()
             {
                 inputs.push(Input::Reply(call, result));
+            }
+            while inputs.len() < REPLIES_AT_ONCE_MAX
+                && let Ok((ticket, outcome)) = answered.try_recv()
+            {
+                inputs.push(Input::ForwardAnswered(ticket, outcome));
             }
             while told.len() < COMMANDS_AT_ONCE_MAX
                 && let Ok(command) = commands.try_recv()
@@ -137,7 +172,6 @@ impl<C: Clock> ClusterTask<C> {
             task.show(now);
             task.engine.handle(now, inputs.drain(..), &mut task.effects);
         }
-        task.carry_out();
     }
 
     fn take(&mut self, command: Command) -> Option<Input> {
@@ -154,6 +188,13 @@ impl<C: Clock> ClusterTask<C> {
             Command::Release(shard, release, asker) => (
                 Asker::Release(asker),
                 Input::Release(ticket, shard, release),
+            ),
+            Command::Forward(shard, forward, hop, asker) => (
+                Asker::Forward(asker),
+                match hop {
+                    Hop::FromGateway => Input::Forwarded(ticket, shard, forward),
+                    Hop::NotTheirs(asked) => Input::NotTheirs(ticket, shard, forward, asked),
+                },
             ),
             Command::HomeSeen => return Some(Input::HomeSeen),
             Command::Stop(done) => {
@@ -176,13 +217,23 @@ impl<C: Clock> ClusterTask<C> {
                         let _ = replies.send((id, call.await));
                     });
                 }
+                Effect::Forward(ticket, owner, forward) => {
+                    let asking = self.forwarding.forward(&owner, &self.cluster, forward);
+                    let (cluster, forwarded) = (Arc::clone(&self.cluster), self.forwarded.clone());
+                    tokio::spawn(async move {
+                        let outcome = asking.await.unwrap_or_else(|_| {
+                            ForwardOutcome::Failed(Trouble::OtherOwner.to_error(&cluster))
+                        });
+                        // The engine may have ended; then nobody waits for it.
+                        let _ = forwarded.send((ticket, outcome));
+                    });
+                }
                 Effect::Answer(ticket, answer) => {
                     if let Some(asker) = self.askers.remove(&ticket) {
                         tell(asker, answer);
                     }
                 }
                 Effect::Stopped => {
-                    self.stopped = true;
                     if let Some(done) = self.stopping.take() {
                         let _ = done.send(());
                     }
@@ -217,6 +268,23 @@ impl<C: Clock> ClusterTask<C> {
     }
 }
 
+/// Says that some session has ended, as far as a watch tells. Never ends.
+fn ended_sessions(store: Arc<dyn Store>) -> impl futures::Stream<Item = ()> {
+    let watches = futures::stream::iter(0..).then(move |attempt: u64| {
+        let events = store.watch(all_sessions(), None);
+        async move {
+            if attempt > 0 {
+                tokio::time::sleep(limits::RETRY_BACKOFF.to_std()).await;
+            }
+            events
+        }
+    });
+    watches.flatten().filter_map(|event| {
+        let ended = matches!(event, WatchEvent::Delete(..) | WatchEvent::Ended(_));
+        std::future::ready(ended.then_some(()))
+    })
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "a tokio timer can only be set on tokio's own clock; decisions do not see it"
@@ -235,7 +303,16 @@ fn tell(asker: Asker, answer: Answer) {
         (Asker::Acquire(asker), Answer::Acquire(answer)) => drop(asker.send(answer)),
         (Asker::Renew(asker), Answer::Renew(answer)) => drop(asker.send(answer)),
         (Asker::Release(asker), Answer::Release(answer)) => drop(asker.send(answer)),
-        (Asker::Acquire(_) | Asker::Renew(_) | Asker::Release(_), _) => {
+        (Asker::Forward(asker), Answer::Renew(answer)) => {
+            let outcome = answer.map_or_else(ForwardOutcome::Failed, ForwardOutcome::Renew);
+            drop(asker.send(outcome));
+        }
+        (Asker::Forward(asker), Answer::Release(answer)) => {
+            let outcome = answer.map_or_else(ForwardOutcome::Failed, ForwardOutcome::Release);
+            drop(asker.send(outcome));
+        }
+        (Asker::Forward(_), Answer::Acquire(_))
+        | (Asker::Acquire(_) | Asker::Renew(_) | Asker::Release(_), _) => {
             debug_assert!(false, "an answer of another kind than the request");
         }
     }

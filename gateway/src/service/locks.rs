@@ -1,11 +1,13 @@
 //! The lock service over several clusters: routes each request to the cluster of its shard.
 
-use crate::engine::{ClusterProof, Engine, EngineStats, FastRenewal, Settings, Table, Trouble};
+use crate::engine::{
+    ClusterProof, Course, Engine, EngineStats, FastRenewal, Owner, Owners, Settings, Table, Trouble,
+};
 use crate::limits;
-use crate::service::cluster::{ClusterTask, Command};
+use crate::service::cluster::{ClusterTask, Command, Hop};
 use crate::service::{
-    Acquire, AcquireOutcome, ClusterHealth, Locks, Release, ReleaseOutcome, Renew, RenewOutcome,
-    Renewed, ServiceError, ShardStatus,
+    Acquire, AcquireOutcome, ClusterHealth, Forward, ForwardOutcome, Forwarding, Locks, Release,
+    ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError, ShardStatus,
 };
 use crate::time::{Clock, Instant, Millis};
 use arc_swap::ArcSwap;
@@ -42,6 +44,17 @@ pub struct LockService<C> {
     entropy: Box<Entropy>,
     table: Arc<Table>,
     routes: ArcSwap<Routes>,
+    forwarding: Arc<dyn Forwarding>,
+}
+
+/// There are no other gateways.
+#[derive(Debug, Clone, Copy)]
+pub struct Alone;
+
+impl Forwarding for Alone {
+    fn forward(&self, _: &Owner, _: &Arc<str>, _: Forward) -> oneshot::Receiver<ForwardOutcome> {
+        oneshot::channel().1
+    }
 }
 
 /// Which cluster a shard's requests go to.
@@ -58,6 +71,7 @@ struct Cluster {
     name: Arc<str>,
     proof: Arc<ClusterProof>,
     stats: Arc<EngineStats>,
+    owners: Arc<Owners>,
     commands: mpsc::Sender<Command>,
     shards: Arc<ArcSwap<Vec<ShardStatus>>>,
 }
@@ -69,6 +83,7 @@ impl<C: Clock> LockService<C> {
         clock: Arc<C>,
         store_of: Box<StoreOf>,
         entropy: Box<Entropy>,
+        forwarding: Arc<dyn Forwarding>,
     ) -> Self {
         Self {
             settings,
@@ -77,6 +92,7 @@ impl<C: Clock> LockService<C> {
             entropy,
             table: Arc::default(),
             routes: ArcSwap::from_pointee(Routes::default()),
+            forwarding,
         }
     }
 
@@ -139,15 +155,18 @@ impl<C: Clock> LockService<C> {
             Arc::clone(&self.table),
             Arc::clone(&proof),
         );
-        let stats = engine.stats();
+        let (stats, owners) = (engine.stats(), engine.owners());
         let (commands, told) = mpsc::channel(limits::COMMANDS_QUEUED_MAX);
         let shards = Arc::new(ArcSwap::from_pointee(Vec::new()));
         let (clock, shown) = (Arc::clone(&self.clock), Arc::clone(&shards));
-        tokio::spawn(ClusterTask::run(engine, store, clock, told, shown));
+        let (of, forwarding) = (Arc::clone(&name), Arc::clone(&self.forwarding));
+        let task = ClusterTask::run(of, engine, forwarding, store, clock, told, shown);
+        tokio::spawn(task);
         Ok(Cluster {
             name,
             proof,
             stats,
+            owners,
             commands,
             shards,
         })
@@ -189,19 +208,82 @@ impl<C: Clock> LockService<C> {
             .collect()
     }
 
-    /// Sends a request to its shard's cluster and waits for the answer.
+    /// The present time of the one clock.
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Begins to answer what another gateway has forwarded; `None`: call
+    /// [`LockService::answer_forwarded`].
+    pub(crate) fn serve_forwarded(
+        &self,
+        now: Instant,
+        forward: &Forward,
+    ) -> Option<ForwardOutcome> {
+        self.table.serve_forwarded(now, forward)
+    }
+
+    /// Answers what another gateway has forwarded. It goes no further.
+    pub(crate) async fn answer_forwarded(&self, forward: Forward) -> ForwardOutcome {
+        let answer = match self.route(forward.lock_id().name()) {
+            Ok((shard, cluster)) => {
+                let command = |asker| Command::Forward(shard, forward, Hop::FromGateway, asker);
+                self.ask(&cluster, command).await
+            }
+            Err(error) => Err(error),
+        };
+        answer.unwrap_or_else(ForwardOutcome::Failed)
+    }
+
+    /// Answers a request about an existing hold: here, or through the gateway that owns the lock.
+    async fn about_hold(&self, forward: Forward) -> Result<ForwardOutcome, ServiceError> {
+        let (shard, cluster) = self.route(forward.lock_id().name())?;
+        let hop = match cluster.owners.course(&self.table, forward.lock_id()) {
+            Course::Engine => None,
+            Course::Unclaimed => return Err(Trouble::Unclaimed.to_error(&cluster.name)),
+            Course::Owner(owner) => {
+                let asking = self
+                    .forwarding
+                    .forward(&owner, &cluster.name, forward.clone());
+                match asking.await {
+                    Ok(ForwardOutcome::NotTheirs) => Some(Hop::NotTheirs(owner.session)),
+                    Ok(outcome) => return Ok(outcome),
+                    Err(_) => return Err(Trouble::OtherOwner.to_error(&cluster.name)),
+                }
+            }
+        };
+        match (hop, forward) {
+            (Some(hop), forward) => {
+                self.ask(&cluster, |asker| {
+                    Command::Forward(shard, forward, hop, asker)
+                })
+                .await
+            }
+            (None, Forward::Renew(renew)) => {
+                let command = |asker| Command::Renew(shard, renew, asker);
+                let outcome = self.ask(&cluster, command).await?;
+                outcome.map(ForwardOutcome::Renew)
+            }
+            (None, Forward::Release(release)) => {
+                let command = |asker| Command::Release(shard, release, asker);
+                let outcome = self.ask(&cluster, command).await?;
+                outcome.map(ForwardOutcome::Release)
+            }
+        }
+    }
+
+    /// Sends a request to its cluster and waits for the answer.
     async fn ask<T>(
         &self,
-        name: &str,
-        command: impl FnOnce(ShardId, oneshot::Sender<Result<T, ServiceError>>) -> Command,
+        cluster: &Cluster,
+        command: impl FnOnce(oneshot::Sender<T>) -> Command,
     ) -> Result<T, ServiceError> {
-        let (shard, cluster) = self.route(name)?;
         // Spares the queue what the engine would answer at once.
         if !cluster.proof.is_proven(self.clock.now()) {
             return Err(Trouble::Unproven.to_error(&cluster.name));
         }
         let (asker, answer) = oneshot::channel();
-        let command = command(shard, asker);
+        let command = command(asker);
         // Acquires leave half of the places to renewals and releases.
         let crowded = matches!(command, Command::Acquire(..))
             && cluster.commands.capacity() < limits::COMMANDS_QUEUED_MAX / 2;
@@ -219,7 +301,7 @@ impl<C: Clock> LockService<C> {
         // The task has ended: this gateway is stopping.
         answer
             .await
-            .unwrap_or_else(|_| Err(Trouble::Draining.to_error(&cluster.name)))
+            .map_err(|_| Trouble::Draining.to_error(&cluster.name))
     }
 
     fn route(&self, name: &str) -> Result<(ShardId, Arc<Cluster>), ServiceError> {
@@ -246,30 +328,33 @@ impl<C: Clock> Locks for LockService<C> {
             (FastRenewal::Unproven, Some(cluster)) => {
                 Some(Err(Trouble::Unproven.to_error(&cluster.name)))
             }
-            (FastRenewal::Unproven, None) | (FastRenewal::AskEngine, _) => None,
+            (FastRenewal::Loading, Some(cluster)) => {
+                Some(Err(Trouble::Loading.to_error(&cluster.name)))
+            }
+            (FastRenewal::Unproven | FastRenewal::Loading, None) | (FastRenewal::AskEngine, _) => {
+                None
+            }
         }
     }
 
     async fn renew(&self, renew: Renew) -> Result<RenewOutcome, ServiceError> {
-        let name = renew.lock_id.name().to_owned();
-        self.ask(&name, |shard, asker| Command::Renew(shard, renew, asker))
-            .await
+        match self.about_hold(Forward::Renew(renew)).await? {
+            ForwardOutcome::Renew(outcome) => Ok(outcome),
+            other => Err(no_answer(other)),
+        }
     }
 
     async fn acquire(&self, acquire: Acquire) -> Result<AcquireOutcome, ServiceError> {
-        let name = acquire.name.clone();
-        self.ask(name.as_str(), |shard, asker| {
-            Command::Acquire(shard, acquire, asker)
-        })
-        .await
+        let (shard, cluster) = self.route(acquire.name.as_str())?;
+        let command = |asker| Command::Acquire(shard, acquire, asker);
+        self.ask(&cluster, command).await?
     }
 
     async fn release(&self, release: Release) -> Result<ReleaseOutcome, ServiceError> {
-        let name = release.lock_id.name().to_owned();
-        self.ask(&name, |shard, asker| {
-            Command::Release(shard, release, asker)
-        })
-        .await
+        match self.about_hold(Forward::Release(release)).await? {
+            ForwardOutcome::Release(outcome) => Ok(outcome),
+            other => Err(no_answer(other)),
+        }
     }
 
     fn clusters(&self) -> Vec<ClusterHealth> {
@@ -294,5 +379,13 @@ impl<C: Clock> Locks for LockService<C> {
             .collect();
         statuses.sort_by_key(|status| status.shard);
         statuses
+    }
+}
+
+/// A gateway that answers another question than it was asked has answered nothing.
+fn no_answer(outcome: ForwardOutcome) -> ServiceError {
+    match outcome {
+        ForwardOutcome::Failed(error) => error,
+        _ => Trouble::Unknown.to_error(&Arc::from("")),
     }
 }

@@ -7,10 +7,11 @@ mod stores;
 mod types;
 
 pub use types::{
-    Acquire, AcquireOutcome, ClusterHealth, Ended, Grant, Locks, Refusal, Release, ReleaseOutcome,
-    Renew, RenewOutcome, Renewed, ServiceError, ShardStatus,
+    Acquire, AcquireOutcome, ClusterHealth, Ended, Forward, ForwardOutcome, Forwarding, Grant,
+    Locks, Refusal, Release, ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError,
+    ShardStatus,
 };
 
 pub use follow::follow_map;
-pub use locks::{Entropy, LockService, ServiceSettings, StoreOf};
+pub use locks::{Alone, Entropy, LockService, ServiceSettings, StoreOf};
 pub use stores::{Embedded, etcd_store};

@@ -1,11 +1,13 @@
 //! Requests to the lock service and its answers: values, validated.
 
+use crate::engine::Owner;
 use crate::lock_id::LockId;
 use crate::names::{ClientId, LockName, Principal, RequestId, Token};
 use crate::time::{Instant, Millis};
 use holdfast_api::ErrorCode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// The lock service.
 ///
@@ -81,6 +83,50 @@ pub struct Release {
     pub token: Token,
     /// With which credentials.
     pub principal: Option<Principal>,
+}
+
+/// A request about an existing hold, which only the gateway that owns the lock can answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Forward {
+    /// To renew it.
+    Renew(Renew),
+    /// To give it back.
+    Release(Release),
+}
+
+impl Forward {
+    /// The handle of the hold.
+    pub fn lock_id(&self) -> &LockId {
+        match self {
+            Self::Renew(renew) => &renew.lock_id,
+            Self::Release(release) => &release.lock_id,
+        }
+    }
+}
+
+/// The way to other gateways.
+pub trait Forwarding: Send + Sync + 'static {
+    /// Asks the owner of a lock of `cluster`. Answered within five seconds, and within about one
+    /// when the owner says nothing at all; a dropped sender means that it could not be asked.
+    fn forward(
+        &self,
+        owner: &Owner,
+        cluster: &Arc<str>,
+        forward: Forward,
+    ) -> oneshot::Receiver<ForwardOutcome>;
+}
+
+/// What another gateway said of a request that was forwarded to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ForwardOutcome {
+    /// The owner's definite answer to a renewal.
+    Renew(RenewOutcome),
+    /// The owner's definite answer to a release.
+    Release(ReleaseOutcome),
+    /// It does not own the lock's group. Says nothing about the lock.
+    NotTheirs,
+    /// There is no definite answer.
+    Failed(ServiceError),
 }
 
 /// The definite answer to an acquire.

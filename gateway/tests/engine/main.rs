@@ -7,6 +7,7 @@
 )]
 #![allow(missing_docs, unreachable_pub, reason = "nothing here is for others")]
 
+mod forwarding;
 mod holds;
 mod takeover;
 mod unknown;

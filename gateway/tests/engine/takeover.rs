@@ -79,10 +79,9 @@ fn a_gateway_that_was_stopped_and_continues_promises_nothing_from_stale_memory()
     world.run_until_proven(0);
     world.run(4_000);
     assert!(is_renewed(world.renew(1, &hold).unwrap()));
-    assert_eq!(
-        world.renew(0, &hold).unwrap_err().code.as_str(),
-        "owner_unreachable"
-    );
+    let forwards = world.forwards;
+    assert!(is_renewed(world.renew(0, &hold).unwrap()));
+    assert_eq!(world.forwards, forwards + 1, "the heir was asked");
 }
 
 #[test]
@@ -123,10 +122,6 @@ fn what_is_gone_is_told_as_gone_by_every_gateway() {
     world.run_until_proven(1);
     let hold = world.hold(0, wish("c1", "n"));
     world.run(4_000);
-    assert_eq!(
-        world.renew(1, &hold).unwrap_err().code.as_str(),
-        "owner_unreachable"
-    );
     world.release(0, &hold).unwrap();
     assert_eq!(world.release(1, &hold).unwrap(), ReleaseOutcome::Released);
     assert_eq!(
@@ -169,10 +164,6 @@ fn two_gateways_started_alike_share_nothing() {
             .read(holdfast_store::KeyRange::prefix("/holdfast/sessions/"))
             .len(),
         2
-    );
-    assert_eq!(
-        world.renew(1, &one).unwrap_err().code.as_str(),
-        "owner_unreachable"
     );
     world.run(60_000);
     assert_eq!(

@@ -1,12 +1,15 @@
 //! A world for engines: gateways and one model cluster under virtual time, with links between
 //! them that can be told to lose, delay or repeat what crosses them.
 
+use holdfast_api::ErrorCode;
 use holdfast_gateway::engine::{
-    Answer, CallId, ClusterProof, Effect, Engine, FastRenewal, Input, Settings, Table, Ticket,
+    Answer, CallId, ClusterProof, Course, Effect, Engine, FastRenewal, Input, Owner, Settings,
+    Table, Ticket,
 };
 use holdfast_gateway::names::{ClientId, LockName, RequestId};
 use holdfast_gateway::service::{
-    Acquire, AcquireOutcome, Grant, Release, ReleaseOutcome, Renew, RenewOutcome, ServiceError,
+    Acquire, AcquireOutcome, Forward, ForwardOutcome, Grant, Release, ReleaseOutcome, Renew,
+    RenewOutcome, ServiceError,
 };
 use holdfast_gateway::time::{Instant, Millis};
 use holdfast_store::{
@@ -53,6 +56,18 @@ enum Event {
         call: CallId,
         result: Result<Reply, StoreError>,
     },
+    Forwarded {
+        back: Back,
+        outcome: ForwardOutcome,
+    },
+}
+
+/// Who has forwarded a request.
+#[derive(Clone, Copy)]
+struct Back {
+    gateway: usize,
+    life: u64,
+    ticket: Ticket,
 }
 
 struct Gateway {
@@ -73,6 +88,9 @@ pub struct World {
     gateways: Vec<Gateway>,
     events: BTreeMap<(u64, u64), Event>,
     answers: HashMap<Ticket, Answer>,
+    forwarded: HashMap<Ticket, Back>,
+    /// How many requests have gone from one gateway to another.
+    pub forwards: u64,
     counter: u64,
 }
 
@@ -93,6 +111,8 @@ impl World {
             gateways: Vec::new(),
             events: BTreeMap::new(),
             answers: HashMap::new(),
+            forwarded: HashMap::new(),
+            forwards: 0,
             counter: 0,
         };
         let identity = Identity {
@@ -163,6 +183,27 @@ impl World {
         self.read(KeyRange::prefix("/locks/")).len()
     }
 
+    /// How many groups each session has.
+    pub fn groups_by_session(&mut self) -> BTreeMap<String, usize> {
+        let mut count = BTreeMap::new();
+        for kv in self.read(KeyRange::prefix("/holdfast/groups/")) {
+            let key = kv.key.as_str().unwrap().to_owned();
+            let session = key.split('/').nth(3).unwrap().to_owned();
+            *count.entry(session).or_default() += 1;
+        }
+        count
+    }
+
+    /// Whether a gateway would forward a request about this hold.
+    pub fn knows_another_owner(&self, gateway: usize, grant: &Grant) -> bool {
+        let entry = &self.gateways[gateway];
+        let owners = entry.engine.as_ref().unwrap().owners();
+        matches!(
+            owners.course(&entry.table, &grant.lock_id),
+            Course::Owner(_)
+        )
+    }
+
     /// Starts a gateway anew; what it knew is gone.
     pub fn start(&mut self, gateway: usize) {
         self.counter += 1;
@@ -231,16 +272,68 @@ impl World {
     fn carry_out(&mut self, gateway: usize, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
+                Effect::Answer(ticket, answer) if self.forwarded.contains_key(&ticket) => {
+                    let back = self.forwarded.remove(&ticket).unwrap();
+                    let outcome = match answer {
+                        Answer::Renew(Ok(outcome)) => ForwardOutcome::Renew(outcome),
+                        Answer::Release(Ok(outcome)) => ForwardOutcome::Release(outcome),
+                        Answer::Renew(Err(error)) | Answer::Release(Err(error)) => {
+                            ForwardOutcome::Failed(error)
+                        }
+                        Answer::Acquire(_) => panic!("an acquire is never forwarded"),
+                    };
+                    self.at(self.now + 1, Event::Forwarded { back, outcome });
+                }
                 Effect::Answer(ticket, answer) => {
                     assert!(
                         self.answers.insert(ticket, answer).is_none(),
                         "answered twice"
                     );
                 }
+                Effect::Forward(ticket, owner, forward) => {
+                    let back = Back {
+                        gateway,
+                        life: self.gateways[gateway].life,
+                        ticket,
+                    };
+                    self.forward(back, &owner, forward);
+                }
                 Effect::Stopped => self.gateways[gateway].stopped = true,
                 Effect::Call { id, op, timeout } => self.send(gateway, id, op, timeout),
             }
         }
+    }
+
+    /// Carries a forwarded request to its owner's gateway, and the answer back.
+    fn forward(&mut self, back: Back, owner: &Owner, forward: Forward) {
+        let to = self
+            .gateways
+            .iter()
+            .enumerate()
+            .position(|(gateway, entry)| {
+                format!("http://gateway-{gateway}") == *owner.peer_url
+                    && entry.engine.is_some()
+                    && entry.paused_until <= self.now
+            });
+        let now = Instant::from_ms(self.now);
+        let Some(to) = to else {
+            let error = ServiceError {
+                code: ErrorCode::OwnerUnreachable,
+                detail: "unreachable",
+                retry_after: Millis::from_ms(500),
+                cluster: None,
+            };
+            let outcome = ForwardOutcome::Failed(error);
+            return self.at(self.now + 1, Event::Forwarded { back, outcome });
+        };
+        self.forwards += 1;
+        if let Some(outcome) = self.gateways[to].table.serve_forwarded(now, &forward) {
+            return self.at(self.now + 1, Event::Forwarded { back, outcome });
+        }
+        let ticket = self.ticket();
+        self.forwarded.insert(ticket, back);
+        let shard = shard_of(forward.lock_id().name());
+        self.give(to, Input::Forwarded(ticket, shard, forward));
     }
 
     fn send(&mut self, gateway: usize, call: CallId, op: Op, timeout: Millis) {
@@ -321,6 +414,11 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         match event {
+            Event::Forwarded { back, outcome } => {
+                if self.gateways[back.gateway].life == back.life {
+                    self.give(back.gateway, Input::ForwardAnswered(back.ticket, outcome));
+                }
+            }
             Event::Arrive {
                 gateway,
                 life,

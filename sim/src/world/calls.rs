@@ -4,7 +4,9 @@ use super::{Event, ReplyPlan, World};
 use crate::clock::Real;
 use crate::faults::Fault;
 use crate::gateway::EngineAt;
+use holdfast_api::ErrorCode;
 use holdfast_gateway::engine::{CallId, Effect, Input};
+use holdfast_gateway::service::{ForwardOutcome, ServiceError};
 use holdfast_gateway::time::Millis;
 use holdfast_store::{DefiniteError, Op, Reply, StoreError};
 use std::sync::Arc;
@@ -92,6 +94,17 @@ impl World {
                     }
                 }
                 Effect::Call { id, op, timeout } => self.send(at, id, op, timeout),
+                // Gateways do not reach each other here.
+                Effect::Forward(ticket, ..) => {
+                    let error = ServiceError {
+                        code: ErrorCode::OwnerUnreachable,
+                        detail: "unreachable",
+                        retry_after: Millis::from_ms(500),
+                        cluster: None,
+                    };
+                    let outcome = ForwardOutcome::Failed(error);
+                    self.give(at, Input::ForwardAnswered(ticket, outcome));
+                }
             }
         }
     }

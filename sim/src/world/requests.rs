@@ -131,10 +131,11 @@ impl World {
                     self.figures.event("renewed from memory");
                     return self.tell(no, Told::Answer(Box::new(answer)));
                 }
-                (FastRenewal::Unproven, Some(_)) => {
+                (FastRenewal::Unproven | FastRenewal::Loading, Some(_)) => {
                     return self.tell(no, Told::Unknown("unproven"));
                 }
-                (FastRenewal::Unproven, None) | (FastRenewal::AskEngine, _) => {}
+                (FastRenewal::Unproven | FastRenewal::Loading, None)
+                | (FastRenewal::AskEngine, _) => {}
             }
         }
         let shard = Self::shard_of(request.name);

@@ -1,0 +1,161 @@
+//! Requests about locks of other gateways, which are asked in the client's stead.
+//!
+//! A request goes at most one hop: what another gateway forwards is never forwarded again. "Not
+//! mine" is an answer; one linearizable look-up and one more try follow, and then the client is
+//! told that nothing is known.
+
+use crate::engine::acquire::Job;
+use crate::engine::cold::ColdJob;
+use crate::engine::ending::ReleaseJob;
+use crate::engine::owners::{Owned, Owner};
+use crate::engine::renew::RenewJob;
+use crate::engine::tickets::{Answer, Kind, Ticket, Trouble, Via};
+use crate::engine::{Effect, Engine};
+use crate::lock_id::LockId;
+use crate::names::Token;
+use crate::service::{AcquireOutcome, Forward, ForwardOutcome, Grant, Renew, RenewOutcome};
+use shard_map::ShardId;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What other gateways were asked, and what is to be done with the answer.
+#[derive(Debug, Default)]
+pub(crate) struct Forwards(HashMap<Ticket, Asked>);
+
+#[derive(Debug)]
+enum Asked {
+    /// The client's own request.
+    Request(ColdJob),
+    /// To renew the hold that an acquire found to be the same client's.
+    Entry(Job, LockId, Token),
+}
+
+impl Engine {
+    /// A client, or another gateway for a client, asks about an existing hold.
+    pub(crate) fn on_forward(
+        &mut self,
+        ticket: Ticket,
+        shard: ShardId,
+        forward: Forward,
+        via: Via,
+    ) {
+        let kind = match forward {
+            Forward::Renew(_) => Kind::Renew,
+            Forward::Release(_) => Kind::Release,
+        };
+        if !self.open_ticket(ticket, kind, via) {
+            return;
+        }
+        match forward {
+            Forward::Renew(renew) => self.renew_somewhere(RenewJob {
+                ticket,
+                shard,
+                renew,
+            }),
+            Forward::Release(release) => self.release_somewhere(ReleaseJob {
+                ticket,
+                shard,
+                release,
+            }),
+        }
+    }
+
+    /// The owner of the lock's group, if it may be asked for this request.
+    fn owner_to_ask(&self, ticket: Ticket, id: &LockId) -> Option<Arc<Owner>> {
+        let Some(Via::Client { asked, left: 1.. }) = self.tickets.via(ticket) else {
+            return None;
+        };
+        match self.owners.of(id.group()) {
+            Some(Owned::By(owner)) if asked != Some(owner.session) => Some(owner),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn may_ask_owner(&self, ticket: Ticket, id: &LockId) -> bool {
+        self.owner_to_ask(ticket, id).is_some()
+    }
+
+    /// Asks the owner in the client's stead.
+    pub(crate) fn forward_job(&mut self, job: ColdJob) {
+        match (
+            self.owner_to_ask(job.ticket(), job.lock_id()),
+            job.to_forward(),
+        ) {
+            (Some(owner), Some(forward)) => {
+                self.forward(job.ticket(), owner, forward, Asked::Request(job));
+            }
+            _ => self.fail(job.ticket(), Trouble::OtherOwner),
+        }
+    }
+
+    /// Has the owner renew the hold that an acquire found to be the same client's. It is asked to
+    /// renew and nothing else, so that a copy that comes late grants nothing.
+    pub(crate) fn forward_entry(&mut self, job: Job, id: LockId, token: Token) {
+        let Some(owner) = self.owner_to_ask(job.ticket, &id) else {
+            return self.fail(job.ticket, Trouble::OtherOwner);
+        };
+        let renew = Renew {
+            lock_id: id.clone(),
+            token,
+            ttl: Some(job.acquire.ttl),
+            principal: job.acquire.principal.clone(),
+        };
+        let (ticket, forward) = (job.ticket, Forward::Renew(renew));
+        self.forward(ticket, owner, forward, Asked::Entry(job, id, token));
+    }
+
+    fn forward(&mut self, ticket: Ticket, owner: Arc<Owner>, forward: Forward, asked: Asked) {
+        let left = match self.tickets.via(ticket) {
+            Some(Via::Client { left, .. }) => left.saturating_sub(1),
+            _ => 0,
+        };
+        let via = Via::Client {
+            asked: Some(owner.session),
+            left,
+        };
+        self.tickets.set_via(ticket, via);
+        self.forwards.0.insert(ticket, asked);
+        self.stats.forwarded.add(1);
+        self.out.push(Effect::Forward(ticket, owner, forward));
+    }
+
+    pub(crate) fn on_forward_answered(&mut self, ticket: Ticket, outcome: ForwardOutcome) {
+        match self.forwards.0.remove(&ticket) {
+            Some(Asked::Request(job)) => self.request_answered(job, outcome),
+            Some(Asked::Entry(job, id, token)) => self.entry_answered(job, id, token, outcome),
+            None => {}
+        }
+    }
+
+    fn request_answered(&mut self, job: ColdJob, outcome: ForwardOutcome) {
+        let ticket = job.ticket();
+        match outcome {
+            ForwardOutcome::Renew(outcome) => self.pass_on(ticket, Answer::Renew(Ok(outcome))),
+            ForwardOutcome::Release(outcome) => self.pass_on(ticket, Answer::Release(Ok(outcome))),
+            ForwardOutcome::NotTheirs => self.await_owner(job),
+            ForwardOutcome::Failed(error) => self.fail_with(ticket, error),
+        }
+    }
+
+    fn entry_answered(&mut self, job: Job, id: LockId, token: Token, outcome: ForwardOutcome) {
+        match outcome {
+            ForwardOutcome::Renew(RenewOutcome::Renewed(told)) => {
+                let grant = Grant {
+                    lock_id: id,
+                    token,
+                    told,
+                    already_held: true,
+                };
+                let outcome = AcquireOutcome::Granted(grant);
+                self.pass_on(job.ticket, Answer::Acquire(Ok(outcome)));
+            }
+            // It has ended meanwhile: the name may be free.
+            ForwardOutcome::Renew(RenewOutcome::Ended(_)) => self.retry_acquire(job),
+            ForwardOutcome::NotTheirs | ForwardOutcome::Release(_) => {
+                self.round.want_soon(self.now);
+                self.fail(job.ticket, Trouble::OtherOwner);
+            }
+            ForwardOutcome::Failed(error) => self.fail_with(job.ticket, error),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The calls from this gateway to one other, as a state machine without I/O.
+//!
+//! Calls that come together leave in one frame, answers come in any order. Whatever happens to
+//! the connection, each call has an outcome: what was sent and not answered is unknown, and the
+//! client is told so. A peer that says nothing while it owes answers is cut off, and for a while
+//! nothing is asked of it, so that a dead one costs its own requests a second and no more.
+//!
+//! The calling order: [`Link::forward`] as often as wanted, then [`Link::flush`]; [`Link::dialed`]
+//! or [`Link::broken`] after each [`Step::Dial`]; [`Link::heard`] with each frame;
+//! [`Link::tick`] no later than [`Link::next_wakeup`] says.
+
+use crate::engine::Trouble;
+use crate::limits;
+use crate::peer::wire::{Call, CallNo, Frame, Said};
+use crate::service::{Forward, ForwardOutcome};
+use crate::time::Instant;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// What a link wants done.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step<A> {
+    /// Connect.
+    Dial,
+    /// Send this on the connection.
+    Send(Frame),
+    /// Close the connection, or stop connecting.
+    HangUp,
+    /// Tell the asker.
+    Answer(A, ForwardOutcome),
+}
+
+/// See the module. `A` is who asks.
+#[derive(Debug)]
+pub(super) struct Link<A> {
+    state: State,
+    /// In the order of their numbers: those that wait for a connection are among them.
+    pending: BTreeMap<CallNo, Pending<A>>,
+    /// What the next frame takes.
+    outbox: Vec<Call>,
+    /// How many calls of each cluster are pending, so that one whose owner waits for etcd leaves
+    /// room for the others.
+    by_cluster: HashMap<Arc<str>, usize>,
+    last: CallNo,
+}
+
+#[derive(Debug)]
+struct Pending<A> {
+    asker: A,
+    cluster: Arc<str>,
+    since: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing was asked for a while, or ever.
+    Idle,
+    Dialing(Instant),
+    Up {
+        /// Something was heard then, or nothing was owed.
+        heard: Instant,
+        /// A ping was sent then.
+        pinged: Instant,
+    },
+    /// Asked again after this.
+    Down(Instant),
+}
+
+impl<A> Default for Link<A> {
+    fn default() -> Self {
+        Self {
+            state: State::Idle,
+            pending: BTreeMap::new(),
+            outbox: Vec::new(),
+            by_cluster: HashMap::new(),
+            last: 0,
+        }
+    }
+}
+
+impl<A> Link<A> {
+    /// Asks the peer. The outcome comes as [`Step::Answer`].
+    pub(super) fn forward(
+        &mut self,
+        now: Instant,
+        cluster: &Arc<str>,
+        forward: &Forward,
+        asker: A,
+        steps: &mut Vec<Step<A>>,
+    ) {
+        match self.state {
+            State::Down(until) if now < until => {
+                return steps.push(Step::Answer(asker, unreachable(cluster)));
+            }
+            State::Idle | State::Down(_) => {
+                self.state = State::Dialing(now);
+                steps.push(Step::Dial);
+            }
+            // Nothing was owed so far, so nothing was to be heard.
+            State::Up { .. } if self.pending.is_empty() => self.is_heard(now),
+            State::Dialing(_) | State::Up { .. } => {}
+        }
+        let count = self.by_cluster.entry(Arc::clone(cluster)).or_default();
+        if *count >= limits::FORWARDS_PER_CLUSTER_MAX {
+            let error = Trouble::Overloaded.to_error(cluster);
+            return steps.push(Step::Answer(asker, ForwardOutcome::Failed(error)));
+        }
+        *count += 1;
+        self.last += 1;
+        self.outbox.push(Call::new(self.last, forward));
+        let pending = Pending {
+            asker,
+            cluster: Arc::clone(cluster),
+            since: now,
+        };
+        self.pending.insert(self.last, pending);
+    }
+
+    /// Sends what has come together.
+    pub(super) fn flush(&mut self, steps: &mut Vec<Step<A>>) {
+        if !matches!(self.state, State::Up { .. }) {
+            return;
+        }
+        while !self.outbox.is_empty() {
+            let rest = self.outbox.len().min(limits::CALLS_PER_FRAME_MAX);
+            let rest = self.outbox.split_off(rest);
+            steps.push(Step::Send(Frame::Calls(std::mem::replace(
+                &mut self.outbox,
+                rest,
+            ))));
+        }
+    }
+
+    /// There is a connection.
+    pub(super) fn dialed(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
+        if matches!(self.state, State::Dialing(_)) {
+            self.is_heard(now);
+            self.flush(steps);
+        }
+    }
+
+    /// The connection could not be made, or has ended. Whether what was sent was carried out is
+    /// not known.
+    pub(super) fn broken(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
+        self.state = match self.state {
+            // Perhaps it was only this connection: the next call tries once.
+            State::Up { .. } if !self.pending.is_empty() => State::Down(now),
+            State::Up { .. } | State::Idle => State::Idle,
+            State::Dialing(_) => State::Down(now + limits::PEER_RETRY),
+            State::Down(until) => State::Down(until),
+        };
+        self.fail_all(steps);
+    }
+
+    /// The peer has said something.
+    pub(super) fn heard(&mut self, now: Instant, frame: Frame, steps: &mut Vec<Step<A>>) {
+        if !matches!(self.state, State::Up { .. }) {
+            return;
+        }
+        self.is_heard(now);
+        match frame {
+            Frame::Answers(answers) => {
+                for (no, said) in answers {
+                    self.answered(no, said, steps);
+                }
+            }
+            Frame::Ping => steps.push(Step::Send(Frame::Pong)),
+            // Nobody calls on a connection that was dialed here.
+            Frame::Pong | Frame::Calls(_) => {}
+        }
+    }
+
+    /// Time has passed.
+    pub(super) fn tick(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
+        match self.state {
+            State::Dialing(since) if now.since(since) >= limits::PEER_SILENCE_MAX => {
+                self.give_up(now, steps);
+            }
+            State::Up { heard, .. }
+                if !self.pending.is_empty() && now.since(heard) >= limits::PEER_SILENCE_MAX =>
+            {
+                self.give_up(now, steps);
+            }
+            State::Up { heard, pinged }
+                if !self.pending.is_empty()
+                    && now.since(heard.max(pinged)) >= limits::PEER_PING_INTERVAL =>
+            {
+                self.state = State::Up { heard, pinged: now };
+                steps.push(Step::Send(Frame::Ping));
+            }
+            _ => {}
+        }
+        self.time_out(now, steps);
+    }
+
+    /// When [`Link::tick`] is wanted; `None`: not before something else has happened.
+    pub(super) fn next_wakeup(&self) -> Option<Instant> {
+        let (_, oldest) = self.pending.first_key_value()?;
+        let timeout = oldest.since + limits::REQUEST_TIMEOUT;
+        let look = match self.state {
+            State::Dialing(since) => since + limits::PEER_SILENCE_MAX,
+            State::Up { heard, pinged } => heard.max(pinged) + limits::PEER_PING_INTERVAL,
+            State::Idle | State::Down(_) => return None,
+        };
+        Some(timeout.min(look))
+    }
+
+    fn is_heard(&mut self, now: Instant) {
+        let pinged = match self.state {
+            State::Up { pinged, .. } => pinged,
+            _ => now,
+        };
+        self.state = State::Up { heard: now, pinged };
+    }
+
+    fn answered(&mut self, no: CallNo, said: Said, steps: &mut Vec<Step<A>>) {
+        // One that timed out is not waited for any more.
+        if let Some(pending) = self.take(no) {
+            let outcome = said.outcome(&pending.cluster);
+            steps.push(Step::Answer(pending.asker, outcome));
+        }
+    }
+
+    fn take(&mut self, no: CallNo) -> Option<Pending<A>> {
+        let pending = self.pending.remove(&no)?;
+        if let Some(count) = self.by_cluster.get_mut(&pending.cluster) {
+            *count -= 1;
+        }
+        Some(pending)
+    }
+
+    fn time_out(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
+        while let Some((no, oldest)) = self.pending.first_key_value()
+            && now.since(oldest.since) >= limits::REQUEST_TIMEOUT
+        {
+            let no = *no;
+            self.outbox.retain(|call| call.no != no);
+            if let Some(pending) = self.take(no) {
+                steps.push(Step::Answer(pending.asker, unreachable(&pending.cluster)));
+            }
+        }
+    }
+
+    fn give_up(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
+        steps.push(Step::HangUp);
+        self.state = State::Down(now + limits::PEER_RETRY);
+        self.fail_all(steps);
+    }
+
+    fn fail_all(&mut self, steps: &mut Vec<Step<A>>) {
+        self.outbox.clear();
+        self.by_cluster.clear();
+        for pending in std::mem::take(&mut self.pending).into_values() {
+            steps.push(Step::Answer(pending.asker, unreachable(&pending.cluster)));
+        }
+    }
+}
+
+fn unreachable(cluster: &Arc<str>) -> ForwardOutcome {
+    ForwardOutcome::Failed(Trouble::OtherOwner.to_error(cluster))
+}
+
+#[cfg(test)]
+#[path = "link_tests.rs"]
+mod tests;

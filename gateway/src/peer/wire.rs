@@ -1,0 +1,260 @@
+//! What gateways say to each other: frames of a length-delimited stream, each one `postcard` value.
+//!
+//! The frames' layout is fixed by [`VERSION`]; gateways of another version are told so in the
+//! handshake and not spoken to.
+
+use crate::lock_id::LockId;
+use crate::names::{Principal, Token};
+use crate::service::{
+    Ended, Forward, ForwardOutcome, Release, ReleaseOutcome, Renew, RenewOutcome, Renewed,
+    ServiceError,
+};
+use crate::time::Millis;
+use bytes::Bytes;
+use holdfast_api::ErrorCode;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The version of this protocol.
+pub(super) const VERSION: u16 = 1;
+
+/// Numbers the calls of one connection.
+pub(super) type CallNo = u64;
+
+/// One frame.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Frame {
+    /// Requests that clients made to the sender, about locks that it takes to be the receiver's.
+    Calls(Vec<Call>),
+    /// What is known about earlier calls, in any order.
+    Answers(Vec<(CallNo, Said)>),
+    /// Are you there?
+    Ping,
+    /// I am here.
+    Pong,
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Call {
+    pub(super) no: CallNo,
+    ask: Ask,
+    lock_id: Bytes,
+    token: u64,
+    principal: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Ask {
+    Renew { ttl_ms: Option<u64> },
+    Release,
+}
+
+/// What is said of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Said {
+    Renewed {
+        ttl_ms: u64,
+        renew_after_ms: u64,
+    },
+    Expired,
+    Stolen,
+    Released,
+    TokenMismatch,
+    NotMine,
+    Unknown {
+        /// As in the API, so that gateways of two versions understand each other.
+        code: String,
+        retry_after_ms: u64,
+    },
+}
+
+impl Frame {
+    /// As bytes.
+    pub(super) fn encode(&self) -> Bytes {
+        // Writing into memory cannot fail for these types.
+        postcard::to_allocvec(self).unwrap_or_default().into()
+    }
+
+    /// From bytes; `None` when they are no frame.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        postcard::from_bytes(bytes).ok()
+    }
+}
+
+impl Call {
+    pub(super) fn new(no: CallNo, forward: &Forward) -> Self {
+        let (ask, token, principal) = match forward {
+            Forward::Renew(renew) => (
+                Ask::Renew {
+                    ttl_ms: renew.ttl.map(Millis::as_ms),
+                },
+                renew.token,
+                &renew.principal,
+            ),
+            Forward::Release(release) => (Ask::Release, release.token, &release.principal),
+        };
+        Self {
+            no,
+            ask,
+            lock_id: Bytes::copy_from_slice(forward.lock_id().as_bytes()),
+            token: token.0,
+            principal: principal
+                .as_ref()
+                .map(|principal| principal.as_str().to_owned()),
+        }
+    }
+
+    /// What is asked; `None` when the lock id is none.
+    pub(super) fn forward(&self) -> Option<Forward> {
+        let lock_id = LockId::from_bytes(&self.lock_id)?;
+        let token = Token(self.token);
+        let principal = self.principal.as_deref().map(Principal::new);
+        Some(match self.ask {
+            Ask::Renew { ttl_ms } => Forward::Renew(Renew {
+                lock_id,
+                token,
+                ttl: ttl_ms.map(Millis::from_ms),
+                principal,
+            }),
+            Ask::Release => Forward::Release(Release {
+                lock_id,
+                token,
+                principal,
+            }),
+        })
+    }
+}
+
+impl From<ForwardOutcome> for Said {
+    fn from(outcome: ForwardOutcome) -> Self {
+        match outcome {
+            ForwardOutcome::Renew(RenewOutcome::Renewed(told)) => Self::Renewed {
+                ttl_ms: told.ttl.as_ms(),
+                renew_after_ms: told.renew_after.as_ms(),
+            },
+            ForwardOutcome::Renew(RenewOutcome::Ended(Ended::Expired)) => Self::Expired,
+            ForwardOutcome::Renew(RenewOutcome::Ended(Ended::Stolen)) => Self::Stolen,
+            ForwardOutcome::Release(ReleaseOutcome::Released) => Self::Released,
+            ForwardOutcome::Release(ReleaseOutcome::TokenMismatch) => Self::TokenMismatch,
+            ForwardOutcome::NotTheirs => Self::NotMine,
+            ForwardOutcome::Failed(error) => Self::Unknown {
+                code: error.code.as_str().to_owned(),
+                retry_after_ms: error.retry_after.as_ms(),
+            },
+        }
+    }
+}
+
+impl Said {
+    /// What it means for a request about a lock of `cluster`.
+    pub(super) fn outcome(self, cluster: &Arc<str>) -> ForwardOutcome {
+        match self {
+            Self::Renewed {
+                ttl_ms,
+                renew_after_ms,
+            } => ForwardOutcome::Renew(RenewOutcome::Renewed(Renewed {
+                ttl: Millis::from_ms(ttl_ms),
+                renew_after: Millis::from_ms(renew_after_ms),
+            })),
+            Self::Expired => ForwardOutcome::Renew(RenewOutcome::Ended(Ended::Expired)),
+            Self::Stolen => ForwardOutcome::Renew(RenewOutcome::Ended(Ended::Stolen)),
+            Self::Released => ForwardOutcome::Release(ReleaseOutcome::Released),
+            Self::TokenMismatch => ForwardOutcome::Release(ReleaseOutcome::TokenMismatch),
+            Self::NotMine => ForwardOutcome::NotTheirs,
+            Self::Unknown {
+                code,
+                retry_after_ms,
+            } => ForwardOutcome::Failed(ServiceError {
+                code: code_of(&code),
+                detail: "the gateway that owns the lock cannot answer for certain; retry",
+                retry_after: Millis::from_ms(retry_after_ms),
+                cluster: Some(Arc::clone(cluster)),
+            }),
+        }
+    }
+}
+
+fn code_of(text: &str) -> ErrorCode {
+    let known = ErrorCode::ALL.iter().find(|code| code.as_str() == text);
+    known.copied().unwrap_or(ErrorCode::OwnerUnreachable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock_id::{GroupId, Secret, SlotIndex};
+    use crate::names::LockName;
+
+    fn lock_id() -> LockId {
+        let name = LockName::new("process_order:42").unwrap();
+        LockId::new(GroupId(7), SlotIndex(3), Secret(11), &name)
+    }
+
+    #[test]
+    fn what_is_asked_reads_back_as_it_was_sent() {
+        let renew = Renew {
+            lock_id: lock_id(),
+            token: Token(4711),
+            ttl: Some(Millis::from_secs(30)),
+            principal: Some(Principal::new("team-a")),
+        };
+        let release = Release {
+            lock_id: lock_id(),
+            token: Token(4711),
+            principal: None,
+        };
+        for forward in [Forward::Renew(renew), Forward::Release(release)] {
+            let frame = Frame::Calls(vec![Call::new(1, &forward)]);
+            let Some(Frame::Calls(calls)) = Frame::decode(&frame.encode()) else {
+                panic!("another frame");
+            };
+            assert_eq!(calls[0].no, 1);
+            assert_eq!(calls[0].forward(), Some(forward));
+        }
+    }
+
+    #[test]
+    fn what_is_said_means_what_was_meant() {
+        let cluster: Arc<str> = "a".into();
+        for outcome in [
+            ForwardOutcome::Renew(RenewOutcome::Renewed(Renewed {
+                ttl: Millis::from_ms(29_700),
+                renew_after: Millis::from_ms(9_700),
+            })),
+            ForwardOutcome::Renew(RenewOutcome::Ended(Ended::Expired)),
+            ForwardOutcome::Renew(RenewOutcome::Ended(Ended::Stolen)),
+            ForwardOutcome::Release(ReleaseOutcome::Released),
+            ForwardOutcome::Release(ReleaseOutcome::TokenMismatch),
+            ForwardOutcome::NotTheirs,
+        ] {
+            assert_eq!(Said::from(outcome.clone()).outcome(&cluster), outcome);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_frame_are_none() {
+        for bytes in [
+            &b""[..],
+            b"\xff",
+            b"\x00\xff\xff\xff\xff\xff",
+            b"GET / HTTP/1.1\r\n",
+        ] {
+            assert_eq!(Frame::decode(bytes), None, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_call_with_a_forged_lock_id_asks_nothing() {
+        let mut call = Call::new(
+            1,
+            &Forward::Release(Release {
+                lock_id: lock_id(),
+                token: Token(1),
+                principal: None,
+            }),
+        );
+        call.lock_id = Bytes::from_static(b"\x01forged");
+        assert_eq!(call.forward(), None);
+    }
+}
