@@ -31,6 +31,10 @@ pub(crate) struct RunArgs {
     #[serde(serialize_with = "texts")]
     pub(crate) target: Vec<Target>,
 
+    /// All connections go to the first target; the others are for when that one fails.
+    #[arg(long)]
+    pub(crate) prefer_first: bool,
+
     /// Locks to hold.
     #[arg(long, value_name = "N")]
     pub(crate) locks: u32,

@@ -9,6 +9,8 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) targets: Vec<Target>,
+    /// The first target is every connection's own.
+    pub(crate) prefer_first: bool,
     pub(crate) locks: u32,
     pub(crate) ttl: Duration,
     pub(crate) renew_every: Duration,
@@ -99,6 +101,7 @@ impl Plan {
         }
         Ok(Self {
             targets: args.target.clone(),
+            prefer_first: args.prefer_first,
             locks: args.locks,
             ttl,
             renew_every,

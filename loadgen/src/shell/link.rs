@@ -23,7 +23,10 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(hub: Rc<Hub>, index: usize) -> Self {
-        let home = (hub.share.first_connection + index) % hub.plan.targets.len();
+        let home = match hub.plan.prefer_first {
+            true => 0,
+            false => (hub.share.first_connection + index) % hub.plan.targets.len(),
+        };
         let watchdog = Watchdog::new(hub.plan.timeout);
         Self {
             hub,
