@@ -1,0 +1,138 @@
+//! A few gateways over the same clusters in memory.
+
+use holdfast_gateway::http::bind;
+use holdfast_gateway::names::{ClientId, LockName};
+use holdfast_gateway::peer::{PeerSecret, Peers, listen};
+use holdfast_gateway::service::{
+    Acquire, AcquireOutcome, Embedded, Grant, LockService, Locks as _, Renew, ServiceSettings,
+};
+use holdfast_gateway::time::{BootClock, Clock as _, Millis};
+use shard_map::{DeploymentId, ShardCount};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+
+pub(crate) const SECRET: &[u8] = b"0123456789abcdef";
+
+/// The clusters.
+pub(crate) struct World {
+    embedded: Arc<Embedded>,
+    clock: Arc<BootClock>,
+    started: u8,
+}
+
+/// One gateway.
+pub(crate) struct Gateway {
+    pub(crate) service: Arc<LockService<BootClock>>,
+    pub(crate) address: SocketAddr,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let clock = Arc::new(BootClock);
+        let deployment = DeploymentId::from_random_bits(7);
+        let shards = ShardCount::try_from(8).unwrap();
+        let embedded = Embedded::start(2, shards, deployment, &clock)
+            .await
+            .unwrap();
+        Self {
+            embedded: Arc::new(embedded),
+            clock,
+            started: 0,
+        }
+    }
+
+    /// A gateway that is reached where it listens.
+    pub(crate) async fn gateway(&mut self, secret: &[u8]) -> Gateway {
+        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        self.gateway_at(listener, secret).await
+    }
+
+    /// A gateway whose session says that it is reached at `listener`, where it does not listen.
+    pub(crate) async fn deaf_gateway(&mut self, listener: &TcpListener) -> Gateway {
+        let address = listener.local_addr().unwrap();
+        let service = self.service(address, SECRET);
+        self.ready(&service).await;
+        Gateway { service, address }
+    }
+
+    async fn gateway_at(&mut self, listener: TcpListener, secret: &[u8]) -> Gateway {
+        let address = listener.local_addr().unwrap();
+        let service = self.service(address, secret);
+        let secret = PeerSecret::from_file(secret).unwrap();
+        tokio::spawn(listen(listener, secret, Arc::clone(&service)));
+        self.ready(&service).await;
+        Gateway { service, address }
+    }
+
+    fn service(&mut self, address: SocketAddr, secret: &[u8]) -> Arc<LockService<BootClock>> {
+        self.started += 1;
+        let seed = [self.started; 32];
+        let settings = ServiceSettings {
+            instance: format!("gateway-{}", self.started),
+            peer_url: format!("http://{address}"),
+            session_ttl: Millis::from_secs(9),
+            group_ttl: Millis::from_secs(1800),
+        };
+        let secret = PeerSecret::from_file(secret).unwrap();
+        let embedded = Arc::clone(&self.embedded);
+        Arc::new(LockService::new(
+            settings,
+            Arc::clone(&self.clock),
+            Box::new(move |cluster| embedded.store(cluster)),
+            Box::new(move || Ok(seed)),
+            Arc::new(Peers::new(secret, Arc::clone(&self.clock))),
+        ))
+    }
+
+    async fn ready(&self, service: &LockService<BootClock>) {
+        service.apply_map(&self.embedded.map).unwrap();
+        service.home_seen().await;
+        until(|| service.clusters().iter().all(|cluster| cluster.proven)).await;
+    }
+}
+
+/// Waits for a condition.
+pub(crate) async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::task::yield_now().await;
+    }
+}
+
+impl Gateway {
+    pub(crate) async fn hold(&self, name: &str) -> Grant {
+        match self.service.acquire(wish("worker", name)).await.unwrap() {
+            AcquireOutcome::Granted(grant) => grant,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// As the edge does it: from memory if that can answer.
+    pub(crate) async fn renew(
+        &self,
+        grant: &Grant,
+    ) -> Result<holdfast_gateway::service::RenewOutcome, holdfast_gateway::service::ServiceError>
+    {
+        let renew = Renew {
+            lock_id: grant.lock_id.clone(),
+            token: grant.token,
+            ttl: None,
+            principal: None,
+        };
+        if let Some(told) = self.service.try_renew(BootClock.now(), &renew) {
+            return told.map(holdfast_gateway::service::RenewOutcome::Renewed);
+        }
+        self.service.renew(renew).await
+    }
+}
+
+pub(crate) fn wish(client: &str, name: &str) -> Acquire {
+    Acquire {
+        name: LockName::new(name).unwrap(),
+        ttl: Millis::from_secs(30),
+        client_id: ClientId::new(client).unwrap(),
+        principal: None,
+        request_id: None,
+        metadata: None,
+    }
+}

@@ -1,0 +1,10 @@
+//! Gateways that ask each other over real sockets, in front of clusters in memory.
+//!
+//! The modules are for tests alone, which is what lets them unwrap and panic.
+
+#[cfg(test)]
+mod asking;
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod strangers;
