@@ -1,22 +1,20 @@
 //! The task of one link: it feeds [`Link`] requests, frames and time, and carries out its steps.
 
 use crate::limits;
-use crate::peer::handshake::{self, Frames, PeerSecret, Side};
+use crate::peer::connection::{Connection, framed};
+use crate::peer::handshake::{PeerSecret, Side, shake};
 use crate::peer::link::{Link, Step};
 use crate::peer::listen::{PATH, PROTOCOL};
 use crate::peer::peers::Links;
 use crate::peer::wire::Frame;
 use crate::service::{Forward, ForwardOutcome};
-use crate::time::{Clock, Instant};
+use crate::time::Clock;
 use anyhow::Context;
 use bytes::Bytes;
-use futures::stream::{SplitSink, SplitStream};
-use futures::{SinkExt as _, StreamExt as _};
 use http::header::{CONNECTION, HOST, UPGRADE};
 use http::{Request, StatusCode, Uri};
 use http_body_util::Empty;
 use hyper::client::conn::http1;
-use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use std::sync::{Arc, Weak};
 use tokio::net::TcpStream;
@@ -33,13 +31,37 @@ pub(super) struct Asked {
     pub(super) asker: oneshot::Sender<ForwardOutcome>,
 }
 
-type Connection = Frames<TokioIo<Upgraded>>;
+/// The connection, as far as there is one.
+enum Line {
+    None,
+    Dialing(JoinHandle<anyhow::Result<Connection>>),
+    Open(Box<Connection>),
+}
 
-/// What happens to a connection.
+/// What happens to it.
 enum Event {
-    Dialed(Box<Connection>),
+    Dialed(anyhow::Result<Connection>),
     Heard(Frame),
-    Broken(String),
+    Closed,
+}
+
+impl Line {
+    async fn next(&mut self) -> Event {
+        match self {
+            Self::None => std::future::pending().await,
+            Self::Dialing(dialing) => Event::Dialed(match dialing.await {
+                Ok(dialed) => dialed,
+                Err(error) => Err(error.into()),
+            }),
+            Self::Open(connection) => connection.next().await.map_or(Event::Closed, Event::Heard),
+        }
+    }
+
+    fn hang_up(&mut self) {
+        if let Self::Dialing(dialing) = std::mem::replace(self, Self::None) {
+            dialing.abort();
+        }
+    }
 }
 
 /// See the module.
@@ -50,12 +72,7 @@ pub(super) struct LinkTask<C> {
     links: Weak<Links>,
     link: Link<oneshot::Sender<ForwardOutcome>>,
     steps: Vec<Step<oneshot::Sender<ForwardOutcome>>>,
-    /// Events of the present connection; another replaces the channel, so that what is left of
-    /// an old one is not heard.
-    events: mpsc::Receiver<Event>,
-    /// Where to write; its capacity is bounded by what may be pending.
-    writer: Option<mpsc::UnboundedSender<Frame>>,
-    tasks: Vec<JoinHandle<()>>,
+    line: Line,
 }
 
 impl<C: Clock> LinkTask<C> {
@@ -72,9 +89,7 @@ impl<C: Clock> LinkTask<C> {
             links,
             link: Link::default(),
             steps: Vec::new(),
-            events: mpsc::channel(1).1,
-            writer: None,
-            tasks: Vec::new(),
+            line: Line::None,
         }
     }
 
@@ -93,7 +108,7 @@ impl<C: Clock> LinkTask<C> {
                         break;
                     }
                 }
-                Some(event) = self.events.recv() => self.happened(event),
+                event = self.line.next() => self.happened(event),
                 () = tokio::time::sleep(wait.to_std()) => {
                     if wakeup.is_none() {
                         self.forget(&mut asked);
@@ -111,10 +126,10 @@ impl<C: Clock> LinkTask<C> {
                     .forward(now, &cluster, &forward, asker, &mut self.steps);
             }
             self.link.tick(now, &mut self.steps);
-            self.link.flush(&mut self.steps);
-            self.carry_out(now);
+            self.link.flush(now, &mut self.steps);
+            self.carry_out();
         }
-        self.hang_up();
+        self.line.hang_up();
     }
 
     /// Takes no more requests; those that came meanwhile are still served.
@@ -128,105 +143,53 @@ impl<C: Clock> LinkTask<C> {
     fn happened(&mut self, event: Event) {
         let now = self.clock.now();
         match event {
-            Event::Dialed(connection) => {
-                self.connected(*connection);
+            Event::Dialed(Ok(connection)) => {
+                self.line = Line::Open(Box::new(connection));
                 self.link.dialed(now, &mut self.steps);
             }
             Event::Heard(frame) => self.link.heard(now, frame, &mut self.steps),
-            Event::Broken(why) => {
-                tracing::debug!(peer = %self.url, why, "no connection to another gateway");
-                self.writer = None;
+            Event::Dialed(Err(error)) => {
+                let error = format!("{error:#}");
+                tracing::debug!(peer = %self.url, error, "no connection to another gateway");
+                self.line = Line::None;
+                self.link.broken(now, &mut self.steps);
+            }
+            Event::Closed => {
+                self.line = Line::None;
                 self.link.broken(now, &mut self.steps);
             }
         }
     }
 
-    fn carry_out(&mut self, now: Instant) {
-        while !self.steps.is_empty() {
-            for step in std::mem::take(&mut self.steps) {
-                match step {
-                    Step::Dial => self.dial(),
-                    Step::HangUp => {
-                        tracing::info!(peer = %self.url, "another gateway does not answer");
-                        self.hang_up();
-                    }
-                    // The asker may have gone; the call is carried out all the same.
-                    Step::Answer(asker, outcome) => drop(asker.send(outcome)),
-                    Step::Send(frame) => {
-                        let sent = self.writer.as_ref().map(|writer| writer.send(frame));
-                        if !matches!(sent, Some(Ok(()))) {
-                            self.hang_up();
-                            self.link.broken(now, &mut self.steps);
-                        }
+    fn carry_out(&mut self) {
+        for step in self.steps.drain(..) {
+            match step {
+                Step::Dial => {
+                    self.line.hang_up();
+                    let (url, secret) = (Arc::clone(&self.url), self.secret.clone());
+                    self.line = Line::Dialing(tokio::spawn(dial_in_time(url, secret)));
+                }
+                Step::HangUp => {
+                    tracing::info!(peer = %self.url, "another gateway does not answer");
+                    self.line.hang_up();
+                }
+                Step::Send(frame) => {
+                    if let Line::Open(connection) = &mut self.line {
+                        connection.send(&frame);
                     }
                 }
+                // The asker may have gone; the call is carried out all the same.
+                Step::Answer(asker, outcome) => drop(asker.send(outcome)),
             }
         }
     }
-
-    fn dial(&mut self) {
-        self.hang_up();
-        let (events, heard) = mpsc::channel(64);
-        self.events = heard;
-        let (url, secret) = (Arc::clone(&self.url), self.secret.clone());
-        self.tasks.push(tokio::spawn(async move {
-            let dialing = dial(&url, &secret);
-            let timeout = limits::PEER_HANDSHAKE_TIMEOUT.to_std();
-            let connection = match tokio::time::timeout(timeout, dialing).await {
-                Ok(connection) => connection,
-                Err(_) => Err(anyhow::anyhow!("no answer in time")),
-            };
-            let event = match connection {
-                Ok(connection) => Event::Dialed(Box::new(connection)),
-                Err(error) => Event::Broken(format!("{error:#}")),
-            };
-            // The link may have given up.
-            let _ = events.send(event).await;
-        }));
-    }
-
-    fn connected(&mut self, connection: Connection) {
-        let (sink, stream) = connection.split();
-        let (events, heard) = mpsc::channel(64);
-        let (writer, frames) = mpsc::unbounded_channel();
-        self.events = heard;
-        self.writer = Some(writer);
-        self.tasks.clear();
-        self.tasks.push(tokio::spawn(read(stream, events)));
-        self.tasks.push(tokio::spawn(write(sink, frames)));
-    }
-
-    fn hang_up(&mut self) {
-        self.writer = None;
-        self.events = mpsc::channel(1).1;
-        self.tasks.drain(..).for_each(|task| task.abort());
-    }
 }
 
-async fn read(mut stream: SplitStream<Connection>, events: mpsc::Sender<Event>) {
-    let why = loop {
-        let frame = match stream.next().await {
-            Some(Ok(bytes)) => Frame::decode(&bytes),
-            Some(Err(error)) => break error.to_string(),
-            None => break "it was closed".to_owned(),
-        };
-        let Some(frame) = frame else {
-            break "bytes that are no frame".to_owned();
-        };
-        if events.send(Event::Heard(frame)).await.is_err() {
-            return;
-        }
-    };
-    let _ = events.send(Event::Broken(why)).await;
-}
-
-/// Writes until the link drops the channel or the connection breaks, which the reader notices too.
-async fn write(mut sink: SplitSink<Connection, Bytes>, mut frames: mpsc::UnboundedReceiver<Frame>) {
-    while let Some(frame) = frames.recv().await {
-        if sink.send(frame.encode()).await.is_err() {
-            return;
-        }
-    }
+async fn dial_in_time(url: Arc<str>, secret: PeerSecret) -> anyhow::Result<Connection> {
+    let timeout = limits::PEER_HANDSHAKE_TIMEOUT.to_std();
+    tokio::time::timeout(timeout, dial(&url, &secret))
+        .await
+        .context("no answer in time")?
 }
 
 /// Connects to the gateway at `url` and shakes hands.
@@ -253,7 +216,7 @@ async fn dial(url: &str, secret: &PeerSecret) -> anyhow::Result<Connection> {
         "answered {}: is peer_url the peer listener of a gateway?",
         reply.status()
     );
-    let mut frames = handshake::frames(TokioIo::new(hyper::upgrade::on(reply).await?));
-    handshake::shake(&mut frames, Side::Dialer, secret).await?;
-    Ok(frames)
+    let mut bytes = framed(TokioIo::new(hyper::upgrade::on(reply).await?));
+    shake(&mut bytes, Side::Dialer, secret).await?;
+    Ok(Connection::new(bytes))
 }

@@ -1,6 +1,7 @@
 //! Two gateways show each other that they know the deployment's secret. It never travels: each
 //! signs what both have drawn at random.
 
+use crate::peer::connection::Bytestream;
 use crate::peer::wire::VERSION;
 use anyhow::Context;
 use bytes::{Bytes, BytesMut};
@@ -11,7 +12,6 @@ use rand::rngs::SysRng;
 use sha2::Sha256;
 use std::fmt;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 const NONCE_BYTES: usize = 16;
 /// A shorter secret could be guessed from a handshake that somebody has seen.
@@ -67,21 +67,12 @@ impl PeerSecret {
     }
 }
 
-/// Frames on a connection, of at most so many bytes.
-pub(super) type Frames<T> = Framed<T, LengthDelimitedCodec>;
-
-pub(super) fn frames<T: AsyncRead + AsyncWrite>(io: T) -> Frames<T> {
-    LengthDelimitedCodec::builder()
-        .max_frame_length(crate::limits::PEER_FRAME_BYTES_MAX)
-        .new_framed(io)
-}
-
 /// Shakes hands as `own` side.
 ///
 /// # Errors
 /// When the other side speaks another version or does not know the secret, or the connection ends.
 pub(super) async fn shake<T: AsyncRead + AsyncWrite + Unpin>(
-    frames: &mut Frames<T>,
+    frames: &mut Bytestream<T>,
     own: Side,
     secret: &PeerSecret,
 ) -> anyhow::Result<()> {
@@ -118,7 +109,7 @@ pub(super) async fn shake<T: AsyncRead + AsyncWrite + Unpin>(
 }
 
 async fn next<T: AsyncRead + AsyncWrite + Unpin>(
-    frames: &mut Frames<T>,
+    frames: &mut Bytestream<T>,
 ) -> anyhow::Result<BytesMut> {
     Ok(frames.next().await.context("the connection ended")??)
 }
@@ -126,10 +117,11 @@ async fn next<T: AsyncRead + AsyncWrite + Unpin>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peer::connection::framed;
 
     async fn meet(dialer: &PeerSecret, listener: &PeerSecret) -> (bool, bool) {
         let (a, b) = tokio::io::duplex(1024);
-        let (mut a, mut b) = (frames(a), frames(b));
+        let (mut a, mut b) = (framed(a), framed(b));
         let dialing = async {
             let shaken = shake(&mut a, Side::Dialer, dialer).await.is_ok();
             drop(a);
@@ -165,7 +157,7 @@ mod tests {
     async fn words_that_are_sent_back_are_no_proof() {
         let secret = PeerSecret::from_file(b"0123456789abcdef").unwrap();
         let (a, b) = tokio::io::duplex(1024);
-        let (mut a, mut b) = (frames(a), frames(b));
+        let (mut a, mut b) = (framed(a), framed(b));
         let mirror = async move {
             while let Some(Ok(frame)) = b.next().await {
                 if b.send(frame.freeze()).await.is_err() {

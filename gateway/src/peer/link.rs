@@ -13,7 +13,7 @@ use crate::engine::Trouble;
 use crate::limits;
 use crate::peer::wire::{Call, CallNo, Frame, Said};
 use crate::service::{Forward, ForwardOutcome};
-use crate::time::Instant;
+use crate::time::{Instant, Millis};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -38,6 +38,8 @@ pub(super) struct Link<A> {
     pending: BTreeMap<CallNo, Pending<A>>,
     /// What the next frame takes.
     outbox: Vec<Call>,
+    /// When the last frame with calls left.
+    flushed: Instant,
     /// How many calls of each cluster are pending, so that one whose owner waits for etcd leaves
     /// room for the others.
     by_cluster: HashMap<Arc<str>, usize>,
@@ -72,6 +74,7 @@ impl<A> Default for Link<A> {
             state: State::Idle,
             pending: BTreeMap::new(),
             outbox: Vec::new(),
+            flushed: Instant::NEVER,
             by_cluster: HashMap::new(),
             last: 0,
         }
@@ -116,12 +119,16 @@ impl<A> Link<A> {
         self.pending.insert(self.last, pending);
     }
 
-    /// Sends what has come together.
-    pub(super) fn flush(&mut self, steps: &mut Vec<Step<A>>) {
-        if !matches!(self.state, State::Up { .. }) {
+    /// Sends what has come together: one frame a millisecond, unless there are more calls than one
+    /// takes. A call on a quiet link goes at once; under load a frame carries many, and a gateway
+    /// pays for frames rather than for calls.
+    pub(super) fn flush(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
+        let full = self.outbox.len() >= limits::CALLS_PER_FRAME_MAX;
+        if !matches!(self.state, State::Up { .. }) || now == self.flushed && !full {
             return;
         }
         while !self.outbox.is_empty() {
+            self.flushed = now;
             let rest = self.outbox.len().min(limits::CALLS_PER_FRAME_MAX);
             let rest = self.outbox.split_off(rest);
             steps.push(Step::Send(Frame::Calls(std::mem::replace(
@@ -135,7 +142,7 @@ impl<A> Link<A> {
     pub(super) fn dialed(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
         if matches!(self.state, State::Dialing(_)) {
             self.is_heard(now);
-            self.flush(steps);
+            self.flush(now, steps);
         }
     }
 
@@ -199,6 +206,7 @@ impl<A> Link<A> {
         let timeout = oldest.since + limits::REQUEST_TIMEOUT;
         let look = match self.state {
             State::Dialing(since) => since + limits::PEER_SILENCE_MAX,
+            State::Up { .. } if !self.outbox.is_empty() => self.flushed + Millis::from_ms(1),
             State::Up { heard, pinged } => heard.max(pinged) + limits::PEER_PING_INTERVAL,
             State::Idle | State::Down(_) => return None,
         };

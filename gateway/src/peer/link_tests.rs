@@ -39,7 +39,7 @@ fn connected() -> Link<u32> {
 fn ask(link: &mut Link<u32>, now: Instant, asker: u32) -> Steps {
     let mut steps = Vec::new();
     link.forward(now, &cluster(), &call(), asker, &mut steps);
-    link.flush(&mut steps);
+    link.flush(now, &mut steps);
     steps
 }
 
@@ -67,7 +67,7 @@ fn calls_that_come_together_leave_in_one_frame_and_are_answered_in_any_order() {
     for asker in [7, 8] {
         link.forward(T0, &cluster(), &call(), asker, &mut steps);
     }
-    link.flush(&mut steps);
+    link.flush(T0, &mut steps);
     assert_eq!(
         steps,
         [Step::Dial],
@@ -181,7 +181,7 @@ fn one_clusters_calls_leave_room_for_anothers() {
     steps.clear();
     link.forward(T0, &"b".into(), &call(), 0, &mut steps);
     assert_eq!(steps, []);
-    link.flush(&mut steps);
+    link.flush(T0, &mut steps);
     let frames = steps.iter().map(|step| match step {
         Step::Send(Frame::Calls(calls)) => calls.len(),
         other => panic!("{other:?}"),
@@ -198,4 +198,19 @@ fn a_peer_that_was_quiet_because_nothing_was_asked_is_not_suspected() {
     let mut link = connected();
     ask(&mut link, after(3_600_000), 1);
     assert_eq!(tick(&mut link, after(3_600_299)), []);
+}
+
+#[test]
+fn calls_of_one_millisecond_share_a_frame_and_the_first_does_not_wait() {
+    let mut link = connected();
+    assert_eq!(ask(&mut link, after(5), 1).len(), 1, "it goes at once");
+    assert_eq!(ask(&mut link, after(5), 2), []);
+    assert_eq!(ask(&mut link, after(5), 3), []);
+    assert_eq!(link.next_wakeup(), Some(after(6)));
+    let mut steps = Steps::new();
+    link.flush(after(6), &mut steps);
+    match &steps[..] {
+        [Step::Send(Frame::Calls(calls))] => assert_eq!(calls.len(), 2),
+        other => panic!("{other:?}"),
+    }
 }

@@ -4,20 +4,18 @@
 //! the engine has. A gateway that sends faster than it is answered is not read from meanwhile.
 
 use crate::limits;
-use crate::peer::handshake::{self, Frames, PeerSecret, Side};
+use crate::peer::connection::{Connection, framed};
+use crate::peer::handshake::{PeerSecret, Side, shake};
 use crate::peer::wire::{Call, CallNo, Frame, Said};
-use crate::service::{ForwardOutcome, LockService};
+use crate::service::LockService;
 use crate::time::Clock;
 use bytes::Bytes;
-use futures::stream::SplitSink;
-use futures::{SinkExt as _, StreamExt as _};
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -28,9 +26,6 @@ use tokio::sync::{Semaphore, mpsc};
 pub(super) const PATH: &str = "/peer";
 /// What a connection is upgraded to.
 pub(super) const PROTOCOL: &str = "holdfast-peer";
-
-/// Answers are gathered so many at a time.
-const ANSWERS_AT_ONCE_MAX: usize = limits::CALLS_PER_FRAME_MAX;
 
 /// Serves other gateways. Runs until it is dropped.
 pub async fn listen<C: Clock>(
@@ -79,9 +74,9 @@ async fn greet<C: Clock>(stream: TcpStream, secret: PeerSecret, service: Arc<Loc
         // An error shows as a connection that was not upgraded.
         let _ = serving.await;
         let connection = hyper::upgrade::on(upgrading.recv().await?).await.ok()?;
-        let mut frames = handshake::frames(TokioIo::new(connection));
-        match handshake::shake(&mut frames, Side::Listener, &secret).await {
-            Ok(()) => Some(frames),
+        let mut bytes = framed(TokioIo::new(connection));
+        match shake(&mut bytes, Side::Listener, &secret).await {
+            Ok(()) => Some(Connection::new(bytes)),
             Err(error) => {
                 tracing::warn!(
                     error = format!("{error:#}"),
@@ -91,8 +86,8 @@ async fn greet<C: Clock>(stream: TcpStream, secret: PeerSecret, service: Arc<Loc
             }
         }
     });
-    if let Ok(Some(frames)) = shaken.await {
-        serve(frames, service).await;
+    if let Ok(Some(connection)) = shaken.await {
+        serve(connection, service).await;
     }
 }
 
@@ -116,87 +111,59 @@ fn reply(
     reply
 }
 
-type Connection = Frames<TokioIo<Upgraded>>;
-
-async fn serve<C: Clock>(connection: Connection, service: Arc<LockService<C>>) {
-    let (sink, mut stream) = connection.split();
+async fn serve<C: Clock>(mut connection: Connection, service: Arc<LockService<C>>) {
     // Bounded by the calls that may be under way.
-    let (answers, answered) = mpsc::unbounded_channel();
-    let under_way = Arc::new(Semaphore::new(limits::PEER_CALLS_MAX));
-    let writing = tokio::spawn(write(sink, answered, Arc::clone(&under_way)));
-    while let Some(Ok(bytes)) = stream.next().await {
-        match Frame::decode(&bytes) {
-            Some(Frame::Calls(calls)) => {
-                let count = u32::try_from(calls.len()).unwrap_or(u32::MAX);
-                match under_way.acquire_many(count).await {
-                    // The writer gives them back, one for each answer.
-                    Ok(places) => places.forget(),
-                    Err(_) => break,
+    let (answers, mut answered) = mpsc::unbounded_channel();
+    let mut gathered = Vec::new();
+    let mut under_way = 0;
+    loop {
+        let may_read = under_way < limits::PEER_CALLS_MAX;
+        tokio::select! {
+            frame = connection.next(), if may_read => match frame {
+                Some(Frame::Calls(calls)) => {
+                    let (said, asked) = answer(calls, &service, &answers);
+                    under_way += asked;
+                    if !said.is_empty() {
+                        connection.send(&Frame::Answers(said));
+                    }
                 }
-                answer(calls, &service, &answers);
+                Some(Frame::Ping) => connection.send(&Frame::Pong),
+                Some(Frame::Pong | Frame::Answers(_)) => {}
+                None => return,
+            },
+            count = answered.recv_many(&mut gathered, limits::CALLS_PER_FRAME_MAX) => {
+                under_way -= count;
+                connection.send(&Frame::Answers(std::mem::take(&mut gathered)));
             }
-            Some(Frame::Ping) => {
-                let _ = answers.send(Outgoing::Pong);
-            }
-            Some(Frame::Pong | Frame::Answers(_)) => {}
-            None => break,
         }
     }
-    writing.abort();
 }
 
-enum Outgoing {
-    Pong,
-    Answer(CallNo, Said),
-}
-
+/// Answers what memory can answer and asks the engines for the rest; tells how many those are.
 fn answer<C: Clock>(
     calls: Vec<Call>,
     service: &Arc<LockService<C>>,
-    answers: &mpsc::UnboundedSender<Outgoing>,
-) {
+    answers: &mpsc::UnboundedSender<(CallNo, Said)>,
+) -> (Vec<(CallNo, Said)>, usize) {
     let now = service.now();
+    let mut said = Vec::with_capacity(calls.len());
+    let mut asked = 0;
     for call in calls {
         let Some(forward) = call.forward() else {
-            let _ = answers.send(Outgoing::Answer(call.no, Said::NotMine));
+            said.push((call.no, Said::NotMine));
             continue;
         };
-        match service.serve_forwarded(now, &forward) {
-            Some(outcome) => {
-                let _ = answers.send(Outgoing::Answer(call.no, outcome.into()));
-            }
-            None => {
-                let (service, answers) = (Arc::clone(service), answers.clone());
-                tokio::spawn(async move {
-                    let outcome: ForwardOutcome = service.answer_forwarded(forward).await;
-                    let _ = answers.send(Outgoing::Answer(call.no, outcome.into()));
-                });
-            }
+        if let Some(outcome) = service.serve_forwarded(now, &forward) {
+            said.push((call.no, outcome.into()));
+            continue;
         }
+        asked += 1;
+        let (service, answers) = (Arc::clone(service), answers.clone());
+        tokio::spawn(async move {
+            let outcome = service.answer_forwarded(forward).await;
+            // The connection may have ended; the call is carried out all the same.
+            let _ = answers.send((call.no, outcome.into()));
+        });
     }
-}
-
-async fn write(
-    mut sink: SplitSink<Connection, Bytes>,
-    mut answered: mpsc::UnboundedReceiver<Outgoing>,
-    under_way: Arc<Semaphore>,
-) {
-    let mut gathered = Vec::new();
-    while answered.recv_many(&mut gathered, ANSWERS_AT_ONCE_MAX).await > 0 {
-        let mut answers = Vec::new();
-        let mut pong = false;
-        for outgoing in gathered.drain(..) {
-            match outgoing {
-                Outgoing::Pong => pong = true,
-                Outgoing::Answer(no, said) => answers.push((no, said)),
-            }
-        }
-        under_way.add_permits(answers.len());
-        if pong && sink.send(Frame::Pong.encode()).await.is_err() {
-            return;
-        }
-        if !answers.is_empty() && sink.send(Frame::Answers(answers).encode()).await.is_err() {
-            return;
-        }
-    }
+    (said, asked)
 }

@@ -6,6 +6,7 @@
 //! on there are frames ([`wire`]). What is asked of whom and what an answer means is decided
 //! without I/O in [`link`]; [`dial`] and [`listen`] are the shells.
 
+mod connection;
 mod dial;
 mod handshake;
 mod link;
