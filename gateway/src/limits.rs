@@ -143,10 +143,14 @@ pub const FOREIGN_GROUPS_MAX: usize = 262_144;
 pub const FIRST_CLAIM_TIME: Millis = Millis::from_ms(1_000);
 /// A gateway that has stopped looks so often who has taken over.
 pub const HEIRS_INTERVAL: Millis = Millis::from_ms(200);
+/// What a gateway that stops has told is of use for so long.
+pub const HERITAGE_TIME: Millis = Millis::from_secs(60);
 /// Between two rounds that somebody asked for.
 pub const WANTED_ROUND_INTERVAL: Millis = Millis::from_ms(100);
 /// Requests about the locks of one cluster that one other gateway owes answers to.
 pub const FORWARDS_PER_CLUSTER_MAX: usize = 16_384;
+/// Frames that wait for a connection to another gateway, beside requests: a group each.
+pub const UNTOLD_MAX: usize = GROUPS_MAX;
 /// Requests in one frame to another gateway.
 pub const CALLS_PER_FRAME_MAX: usize = 1_024;
 /// One frame between gateways: the longest calls, and some.

@@ -27,7 +27,10 @@ use std::sync::Arc;
 
 /// The session that a group without an owner falls to first: that whose hash with the group is
 /// highest. All gateways that see the same sessions find the same.
-fn falls_to(group: GroupId, alive: impl Iterator<Item = SessionId>) -> Option<SessionId> {
+pub(crate) fn falls_to(
+    group: GroupId,
+    alive: impl Iterator<Item = SessionId>,
+) -> Option<SessionId> {
     alive.max_by_key(|session| {
         let mut both = [0; 16];
         both[..8].copy_from_slice(&group.0.to_be_bytes());
@@ -75,6 +78,8 @@ pub(crate) struct Claims {
     under_way: BTreeSet<GroupId>,
     /// Sessions that are gone and left groups: when that was first seen.
     gone_since: BTreeMap<SessionId, Instant>,
+    /// The sessions of the last round.
+    pub(crate) alive: Sessions,
 }
 
 /// The sessions of the cluster, as a linearizable read showed them, and who can be asked there.
@@ -126,6 +131,7 @@ impl Engine {
             .filter(|session| !alive.contains_key(session))
             .collect();
         let now = self.now;
+        self.claims.alive = alive.clone();
         self.claims
             .gone_since
             .retain(|session, _| gone.contains(session));
@@ -226,6 +232,7 @@ impl Engine {
         let mut ctl = GroupCtl::new(group, shard, orphan.lease, GroupState::Loading, self.now);
         ctl.revision = revision;
         ctl.claimed_at = self.now;
+        ctl.claimed_from = Some(orphan.session);
         ctl.heir_of_ttl = session_ttl;
         let old = self
             .old_tables

@@ -1,5 +1,6 @@
 //! One lease group, as the engine knows it: its key, its state, and which of its slots are free.
 
+use crate::engine::records::SessionId;
 use crate::engine::slot::{SlotState, SlotWord};
 use crate::engine::table::{Group, Slot};
 use crate::engine::wheel::Tick;
@@ -40,6 +41,8 @@ pub(crate) struct GroupCtl {
     pub(crate) listed: bool,
     /// When its claim's success was received.
     pub(crate) claimed_at: Instant,
+    /// The session that it was claimed from.
+    pub(crate) claimed_from: Option<SessionId>,
     /// The session TTL of the owner it was claimed from.
     pub(crate) heir_of_ttl: Millis,
     /// When its slots are to be compared with etcd.
@@ -70,6 +73,7 @@ impl GroupCtl {
             state,
             listed: false,
             claimed_at: Instant::NEVER,
+            claimed_from: None,
             heir_of_ttl: Millis::ZERO,
             check_due: now + limits::SURVEY_INTERVAL,
             ends: 0,

@@ -19,7 +19,7 @@
 //! | `writes`, `batch`, `lanes`, `outcome` | what is to be written, as transactions; what came of it |
 //! | `acquire`, `renew`, `ending` | the life of a hold |
 //! | `cold`, `owners`, `forward` | requests about locks that no table here knows, or that other gateways own |
-//! | `claims`, `survey` | groups of dead sessions; comparing tables with etcd |
+//! | `claims`, `heritage`, `survey` | groups of sessions that are gone; comparing tables with etcd |
 
 mod acquire;
 mod alarm;
@@ -32,6 +32,7 @@ mod fence;
 mod forward;
 mod group;
 mod groups;
+mod heritage;
 mod invariants;
 mod lanes;
 mod later;
@@ -54,6 +55,7 @@ mod wheel;
 mod writes;
 
 pub use calls::CallId;
+pub use heritage::Heritage;
 pub use invariants::InvariantId;
 pub use mutation::Mutation;
 pub use owners::{Course, Owner, Owners};
@@ -94,6 +96,8 @@ pub enum Input {
     NotTheirs(Ticket, ShardId, Forward, SessionId),
     /// What came of an [`Effect::Forward`].
     ForwardAnswered(Ticket, ForwardOutcome),
+    /// A gateway that stops tells how long the holds of a group may last that falls to this one.
+    Heritage(Heritage),
     /// Some session of the cluster seems to have ended: a hint to look.
     SessionEnded,
     /// A call has an outcome.
@@ -124,6 +128,8 @@ pub enum Effect {
     Answer(Ticket, Answer),
     /// Ask the gateway that owns the lock, and give what it says as [`Input::ForwardAnswered`].
     Forward(Ticket, Arc<Owner>, Forward),
+    /// Tell another gateway, as [`Input::Heritage`]. Nothing depends on it.
+    Bequeath(Arc<Owner>, Heritage),
     /// The session is given up; nothing is promised here any more.
     Stopped,
 }
@@ -154,6 +160,7 @@ pub struct Engine {
     forwards: forward::Forwards,
     owners: Arc<Owners>,
     claims: claims::Claims,
+    heritages: heritage::Heritages,
     survey: survey::Surveys,
     wheel: wheel::Wheel,
     home_seen: bool,
@@ -197,6 +204,7 @@ impl Engine {
             forwards: forward::Forwards::default(),
             owners: Arc::default(),
             claims: claims::Claims::default(),
+            heritages: heritage::Heritages::default(),
             survey: survey::Surveys::default(),
             wheel: wheel::Wheel::new(now),
             home_seen: false,
@@ -241,6 +249,7 @@ impl Engine {
                 Input::ForwardAnswered(ticket, outcome) => {
                     self.on_forward_answered(ticket, outcome);
                 }
+                Input::Heritage(heritage) => self.on_heritage(heritage),
                 Input::SessionEnded => self.round.want_soon(self.now),
                 Input::Reply(call, result) => self.on_reply(call, result),
                 Input::Tick => self.on_tick(),

@@ -20,7 +20,7 @@ const WAITERS: &str = "/holdfast/waiters/";
 
 /// The id of a session: random, never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(pub(crate) u64);
+pub struct SessionId(pub u64);
 
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

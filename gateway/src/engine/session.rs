@@ -209,6 +209,7 @@ impl Engine {
         self.cold = Default::default();
         self.forwards = Default::default();
         self.claims = Default::default();
+        self.heritages = Default::default();
         self.survey = Default::default();
         self.wheel.clear();
     }
@@ -217,6 +218,7 @@ impl Engine {
     /// another gateway can claim their groups at once.
     pub(crate) fn stop(&mut self) {
         let leases = self.session.leases();
+        self.bequeath();
         self.give_session_up(Trouble::Draining);
         self.session.state = State::Stopped;
         self.session.spare = Spare::None;

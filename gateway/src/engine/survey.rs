@@ -307,6 +307,7 @@ impl Engine {
         for kv in records.iter().filter_map(|(_, kv)| kv.as_ref()) {
             self.adopt(group, kv);
         }
+        self.heritages.forget(group);
         let Some(ctl) = self.groups.get_mut(group) else {
             return;
         };
@@ -408,6 +409,15 @@ impl Engine {
             () if self.proof.mutated(Mutation::HeirCountsFromGrant) => now + session_ttl,
             () => since + record.ttl() + session_ttl,
         };
+        // Only while it loads: as soon as it serves, this gateway has promises of its own.
+        let told = ctl
+            .claimed_from
+            .filter(|_| ctl.state == GroupState::Loading);
+        let told = told.and_then(|from| {
+            self.heritages
+                .deadline(group, from, (id.slot(), id.secret()))
+        });
+        let deadline = told.map_or(deadline, |told| deadline.min(told));
         let placed = ctl.take_slot_at(id.slot(), |slot| {
             slot.secret = id.secret();
             slot.name = Some(name);

@@ -188,6 +188,20 @@ impl Group {
         self.serving.load(Ordering::Acquire)
     }
 
+    /// Answers no renewal any more; tells the deadlines of its holds, which no renewal moves after
+    /// this.
+    pub(crate) fn close(&self) -> Vec<(SlotIndex, Secret, Instant)> {
+        self.serving.store(false, Ordering::Release);
+        // Whoever renews reads `serving` under the lock that is waited for here.
+        let slots = self.slots_mut();
+        let held = (0..).zip(slots.iter()).filter_map(|(index, slot)| {
+            let word = slot.word.load();
+            let held = word.state == SlotState::Held;
+            held.then_some((SlotIndex(index), slot.secret, word.deadline))
+        });
+        held.collect()
+    }
+
     pub(crate) fn begin_serving(&self) {
         self.serving.store(true, Ordering::Release);
     }
@@ -213,6 +227,7 @@ impl Group {
     }
 
     pub(crate) fn renew(&self, now: Instant, renew: &Renew) -> FastRenewal {
+        let slots = self.slots();
         if !self.is_serving() {
             return FastRenewal::Loading;
         }
@@ -222,7 +237,6 @@ impl Group {
         {
             return FastRenewal::Unproven;
         }
-        let slots = self.slots();
         let Some(slot) = slots.get(usize::from(renew.lock_id.slot().0)) else {
             return FastRenewal::AskEngine;
         };

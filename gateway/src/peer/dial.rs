@@ -24,11 +24,12 @@ use tokio::task::JoinHandle;
 /// Requests that are taken over in one turn, so that they can share a frame.
 const ASKS_AT_ONCE_MAX: usize = limits::CALLS_PER_FRAME_MAX;
 
-/// A request that is to be forwarded.
-pub(super) struct Asked {
-    pub(super) cluster: Arc<str>,
-    pub(super) forward: Forward,
-    pub(super) asker: oneshot::Sender<ForwardOutcome>,
+/// What a link is to do.
+pub(super) enum Asked {
+    /// Forward a request and tell the asker what came of it.
+    Forward(Arc<str>, Box<Forward>, oneshot::Sender<ForwardOutcome>),
+    /// Tell the peer something.
+    Tell(Frame),
 }
 
 /// The connection, as far as there is one.
@@ -116,14 +117,14 @@ impl<C: Clock> LinkTask<C> {
                 }
             }
             let now = self.clock.now();
-            for Asked {
-                cluster,
-                forward,
-                asker,
-            } in asks.drain(..)
-            {
-                self.link
-                    .forward(now, &cluster, &forward, asker, &mut self.steps);
+            for asked in asks.drain(..) {
+                match asked {
+                    Asked::Forward(cluster, forward, asker) => {
+                        self.link
+                            .forward(now, &cluster, &forward, asker, &mut self.steps);
+                    }
+                    Asked::Tell(frame) => self.link.tell(now, frame, &mut self.steps),
+                }
             }
             self.link.tick(now, &mut self.steps);
             self.link.flush(now, &mut self.steps);

@@ -38,6 +38,8 @@ pub(super) struct Link<A> {
     pending: BTreeMap<CallNo, Pending<A>>,
     /// What the next frame takes.
     outbox: Vec<Call>,
+    /// What is told as soon as there is a connection.
+    untold: Vec<Frame>,
     /// When the last frame with calls left.
     flushed: Instant,
     /// How many calls of each cluster are pending, so that one whose owner waits for etcd leaves
@@ -74,6 +76,7 @@ impl<A> Default for Link<A> {
             state: State::Idle,
             pending: BTreeMap::new(),
             outbox: Vec::new(),
+            untold: Vec::new(),
             flushed: Instant::NEVER,
             by_cluster: HashMap::new(),
             last: 0,
@@ -119,6 +122,22 @@ impl<A> Link<A> {
         self.pending.insert(self.last, pending);
     }
 
+    /// Tells the peer something that nothing depends on.
+    pub(super) fn tell(&mut self, now: Instant, frame: Frame, steps: &mut Vec<Step<A>>) {
+        match self.state {
+            State::Up { .. } => return steps.push(Step::Send(frame)),
+            State::Down(until) if now < until => return,
+            State::Idle | State::Down(_) => {
+                self.state = State::Dialing(now);
+                steps.push(Step::Dial);
+            }
+            State::Dialing(_) => {}
+        }
+        if self.untold.len() < limits::UNTOLD_MAX {
+            self.untold.push(frame);
+        }
+    }
+
     /// Sends what has come together: one frame a millisecond, unless there are more calls than one
     /// takes. A call on a quiet link goes at once; under load a frame carries many, and a gateway
     /// pays for frames rather than for calls.
@@ -142,6 +161,7 @@ impl<A> Link<A> {
     pub(super) fn dialed(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
         if matches!(self.state, State::Dialing(_)) {
             self.is_heard(now);
+            steps.extend(self.untold.drain(..).map(Step::Send));
             self.flush(now, steps);
         }
     }
@@ -173,7 +193,7 @@ impl<A> Link<A> {
             }
             Frame::Ping => steps.push(Step::Send(Frame::Pong)),
             // Nobody calls on a connection that was dialed here.
-            Frame::Pong | Frame::Calls(_) => {}
+            Frame::Pong | Frame::Calls(_) | Frame::Left(_) => {}
         }
     }
 
@@ -202,13 +222,15 @@ impl<A> Link<A> {
 
     /// When [`Link::tick`] is wanted; `None`: not before something else has happened.
     pub(super) fn next_wakeup(&self) -> Option<Instant> {
+        if let State::Dialing(since) = self.state {
+            return Some(since + limits::PEER_SILENCE_MAX);
+        }
         let (_, oldest) = self.pending.first_key_value()?;
         let timeout = oldest.since + limits::REQUEST_TIMEOUT;
         let look = match self.state {
-            State::Dialing(since) => since + limits::PEER_SILENCE_MAX,
             State::Up { .. } if !self.outbox.is_empty() => self.flushed + Millis::from_ms(1),
             State::Up { heard, pinged } => heard.max(pinged) + limits::PEER_PING_INTERVAL,
-            State::Idle | State::Down(_) => return None,
+            State::Idle | State::Down(_) | State::Dialing(_) => return None,
         };
         Some(timeout.min(look))
     }
@@ -257,6 +279,7 @@ impl<A> Link<A> {
 
     fn fail_all(&mut self, steps: &mut Vec<Step<A>>) {
         self.outbox.clear();
+        self.untold.clear();
         self.by_cluster.clear();
         for pending in std::mem::take(&mut self.pending).into_values() {
             steps.push(Step::Answer(pending.asker, unreachable(&pending.cluster)));

@@ -128,6 +128,10 @@ async fn serve<C: Clock>(mut connection: Connection, service: Arc<LockService<C>
                     }
                 }
                 Some(Frame::Ping) => connection.send(&Frame::Pong),
+                Some(Frame::Left(left)) => {
+                    let (cluster, heritage) = left.heritage();
+                    service.inherit(&cluster, heritage);
+                }
                 Some(Frame::Pong | Frame::Answers(_)) => {}
                 None => return,
             },

@@ -1,9 +1,10 @@
 //! The other gateways that this one asks.
 
-use crate::engine::Owner;
+use crate::engine::{Heritage, Owner};
 use crate::limits;
 use crate::peer::dial::{Asked, LinkTask};
 use crate::peer::handshake::PeerSecret;
+use crate::peer::wire::{Frame, Left};
 use crate::service::{Forward, ForwardOutcome, Forwarding};
 use crate::time::Clock;
 use dashmap::DashMap;
@@ -50,6 +51,18 @@ impl<C: Clock> Peers<C> {
     }
 }
 
+impl<C: Clock> Peers<C> {
+    fn ask(&self, owner: &Owner, mut asked: Asked) {
+        // A link that was just forgotten is made again.
+        for _ in 0..2 {
+            match self.link(&owner.peer_url).try_send(asked) {
+                Ok(()) | Err(TrySendError::Full(_)) => break,
+                Err(TrySendError::Closed(back)) => asked = back,
+            }
+        }
+    }
+}
+
 impl<C: Clock> Forwarding for Peers<C> {
     fn forward(
         &self,
@@ -58,19 +71,16 @@ impl<C: Clock> Forwarding for Peers<C> {
         forward: Forward,
     ) -> oneshot::Receiver<ForwardOutcome> {
         let (asker, answer) = oneshot::channel();
-        let mut asked = Asked {
-            cluster: Arc::clone(cluster),
-            forward,
-            asker,
-        };
-        // A link that was just forgotten is made again.
-        for _ in 0..2 {
-            match self.link(&owner.peer_url).try_send(asked) {
-                Ok(()) | Err(TrySendError::Full(_)) => break,
-                Err(TrySendError::Closed(back)) => asked = back,
-            }
-        }
         // What could not be asked has no answer, which is what a dropped asker says.
+        self.ask(
+            owner,
+            Asked::Forward(Arc::clone(cluster), Box::new(forward), asker),
+        );
         answer
+    }
+
+    fn bequeath(&self, owner: &Owner, cluster: &Arc<str>, heritage: Heritage) {
+        let left = Frame::Left(Left::new(cluster, &heritage));
+        self.ask(owner, Asked::Tell(left));
     }
 }

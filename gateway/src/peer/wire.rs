@@ -3,7 +3,8 @@
 //! The frames' layout is fixed by [`VERSION`]; gateways of another version are told so in the
 //! handshake and not spoken to.
 
-use crate::lock_id::LockId;
+use crate::engine::{Heritage, SessionId};
+use crate::lock_id::{GroupId, LockId, Secret, SlotIndex};
 use crate::names::{Principal, Token};
 use crate::service::{
     Ended, Forward, ForwardOutcome, Release, ReleaseOutcome, Renew, RenewOutcome, Renewed,
@@ -32,6 +33,45 @@ pub(super) enum Frame {
     Ping,
     /// I am here.
     Pong,
+    /// What a gateway that stops leaves to the receiver.
+    Left(Left),
+}
+
+/// A group of a cluster, and how long its holds may still last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Left {
+    cluster: String,
+    group: u64,
+    from: u64,
+    to: u64,
+    holds: Vec<(u16, u128, u64)>,
+}
+
+impl Left {
+    pub(super) fn new(cluster: &str, heritage: &Heritage) -> Self {
+        let hold =
+            |(slot, secret, left): &(SlotIndex, Secret, Millis)| (slot.0, secret.0, left.as_ms());
+        Self {
+            cluster: cluster.to_owned(),
+            group: heritage.group.0,
+            from: heritage.from.0,
+            to: heritage.to.0,
+            holds: heritage.holds.iter().map(hold).collect(),
+        }
+    }
+
+    /// The cluster and what is left in it.
+    pub(super) fn heritage(self) -> (String, Heritage) {
+        let hold =
+            |(slot, secret, left_ms)| (SlotIndex(slot), Secret(secret), Millis::from_ms(left_ms));
+        let heritage = Heritage {
+            group: GroupId(self.group),
+            from: SessionId(self.from),
+            to: SessionId(self.to),
+            holds: self.holds.into_iter().map(hold).collect(),
+        };
+        (self.cluster, heritage)
+    }
 }
 
 /// One call.
@@ -183,7 +223,6 @@ fn code_of(text: &str) -> ErrorCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lock_id::{GroupId, Secret, SlotIndex};
     use crate::names::LockName;
 
     fn lock_id() -> LockId {
@@ -229,6 +268,21 @@ mod tests {
             ForwardOutcome::NotTheirs,
         ] {
             assert_eq!(Said::from(outcome.clone()).outcome(&cluster), outcome);
+        }
+    }
+
+    #[test]
+    fn what_is_left_reads_back_as_it_was_sent() {
+        let heritage = Heritage {
+            group: GroupId(1),
+            from: SessionId(2),
+            to: SessionId(3),
+            holds: vec![(SlotIndex(0), Secret(u128::MAX), Millis::from_secs(30))],
+        };
+        let frame = Frame::Left(Left::new("a", &heritage));
+        match Frame::decode(&frame.encode()) {
+            Some(Frame::Left(left)) => assert_eq!(left.heritage(), ("a".to_owned(), heritage)),
+            other => panic!("{other:?}"),
         }
     }
 

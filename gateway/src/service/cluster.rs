@@ -2,7 +2,7 @@
 //! out what it wants done.
 
 use crate::engine::{
-    Answer, CallId, Effect, Engine, Input, SessionId, Ticket, Trouble, all_sessions,
+    Answer, CallId, Effect, Engine, Heritage, Input, SessionId, Ticket, Trouble, all_sessions,
 };
 use crate::limits;
 use crate::service::{
@@ -48,6 +48,7 @@ pub(super) enum Command {
     ),
     /// What another gateway has forwarded, or said to be not its own.
     Forward(ShardId, Forward, Hop, oneshot::Sender<ForwardOutcome>),
+    Heritage(Heritage),
     HomeSeen,
     /// Give the session up and end.
     Stop(oneshot::Sender<()>),
@@ -196,6 +197,7 @@ impl<C: Clock> ClusterTask<C> {
                     Hop::NotTheirs(asked) => Input::NotTheirs(ticket, shard, forward, asked),
                 },
             ),
+            Command::Heritage(heritage) => return Some(Input::Heritage(heritage)),
             Command::HomeSeen => return Some(Input::HomeSeen),
             Command::Stop(done) => {
                 self.stopping = Some(done);
@@ -227,6 +229,9 @@ impl<C: Clock> ClusterTask<C> {
                         // The engine may have ended; then nobody waits for it.
                         let _ = forwarded.send((ticket, outcome));
                     });
+                }
+                Effect::Bequeath(owner, heritage) => {
+                    self.forwarding.bequeath(&owner, &self.cluster, heritage);
                 }
                 Effect::Answer(ticket, answer) => {
                     if let Some(asker) = self.askers.remove(&ticket) {

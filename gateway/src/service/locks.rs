@@ -1,7 +1,8 @@
 //! The lock service over several clusters: routes each request to the cluster of its shard.
 
 use crate::engine::{
-    ClusterProof, Course, Engine, EngineStats, FastRenewal, Owner, Owners, Settings, Table, Trouble,
+    ClusterProof, Course, Engine, EngineStats, FastRenewal, Heritage, Owner, Owners, Settings,
+    Table, Trouble,
 };
 use crate::limits;
 use crate::service::cluster::{ClusterTask, Command, Hop};
@@ -55,6 +56,8 @@ impl Forwarding for Alone {
     fn forward(&self, _: &Owner, _: &Arc<str>, _: Forward) -> oneshot::Receiver<ForwardOutcome> {
         oneshot::channel().1
     }
+
+    fn bequeath(&self, _: &Owner, _: &Arc<str>, _: Heritage) {}
 }
 
 /// Which cluster a shard's requests go to.
@@ -233,6 +236,16 @@ impl<C: Clock> LockService<C> {
             Err(error) => Err(error),
         };
         answer.unwrap_or_else(ForwardOutcome::Failed)
+    }
+
+    /// Takes note of what another gateway leaves to this one.
+    pub(crate) fn inherit(&self, cluster: &str, heritage: Heritage) {
+        let routes = self.routes.load();
+        let cluster = routes.clusters.iter().find(|known| &*known.name == cluster);
+        if let Some(cluster) = cluster {
+            // Without it the locks are only kept longer.
+            let _ = cluster.commands.try_send(Command::Heritage(heritage));
+        }
     }
 
     /// Answers a request about an existing hold: here, or through the gateway that owns the lock.

@@ -1,6 +1,6 @@
 //! Requests to the lock service and its answers: values, validated.
 
-use crate::engine::Owner;
+use crate::engine::{Heritage, Owner};
 use crate::lock_id::LockId;
 use crate::names::{ClientId, LockName, Principal, RequestId, Token};
 use crate::time::{Instant, Millis};
@@ -114,6 +114,10 @@ pub trait Forwarding: Send + Sync + 'static {
         cluster: &Arc<str>,
         forward: Forward,
     ) -> oneshot::Receiver<ForwardOutcome>;
+
+    /// Tells that gateway how long the holds of a group of `cluster` may last that falls to it. Nothing
+    /// depends on whether it arrives.
+    fn bequeath(&self, owner: &Owner, cluster: &Arc<str>, heritage: Heritage);
 }
 
 /// What another gateway said of a request that was forwarded to it.

@@ -144,3 +144,56 @@ fn a_gateway_that_has_stopped_knows_its_heir() {
     world.run(600);
     assert!(world.knows_another_owner(0, &hold));
 }
+
+/// How long a lock stays whose holder is gone, after its gateway was told to stop.
+fn freed_after_a_stop(world: &mut World) -> u64 {
+    world.hold(0, wish("c", "n"));
+    world.run(4_000);
+    world.give(0, Input::Stop);
+    let stopped = world.now;
+    world.run(20);
+    world.give(1, Input::SessionEnded);
+    assert!(world.run_until(60_000, |world| world.locks() == 0));
+    world.now - stopped
+}
+
+#[test]
+fn an_heir_that_was_told_how_long_a_hold_lasts_keeps_it_no_longer() {
+    let mut world = two_gateways();
+    let freed = freed_after_a_stop(&mut world);
+    assert!((26_000..27_000).contains(&freed), "{freed}");
+}
+
+#[test]
+fn an_heir_that_was_told_nothing_waits_the_ttl_and_the_sessions() {
+    let mut world = two_gateways();
+    world.heritages_lost = true;
+    let freed = freed_after_a_stop(&mut world);
+    assert!(freed >= 30_000 + SESSION_TTL, "{freed}");
+}
+
+#[test]
+fn what_a_gateway_left_does_not_shorten_what_another_promised_after_it() {
+    let mut world = World::new(3);
+    (0..3).for_each(|gateway| world.run_until_proven(gateway));
+    let hold = world.hold(0, wish("c", "n"));
+    world.run(4_000);
+    // Each in turn stops; whoever claims renews before it stops too.
+    world.give(0, Input::Stop);
+    let mut promised = 0;
+    for gateway in [1, 2] {
+        world.run(20);
+        world.give(1, Input::SessionEnded);
+        world.give(2, Input::SessionEnded);
+        world.run(3_000);
+        if let Ok(RenewOutcome::Renewed(told)) = world.renew(gateway, &hold) {
+            promised = world.now + told.ttl.as_ms();
+        }
+        if gateway == 1 {
+            world.give(1, Input::Stop);
+        }
+    }
+    assert!(promised > 0);
+    assert!(world.run_until(90_000, |world| world.locks() == 0));
+    assert!(world.now >= promised, "{} < {promised}", world.now);
+}

@@ -3,8 +3,8 @@
 
 use holdfast_api::ErrorCode;
 use holdfast_gateway::engine::{
-    Answer, CallId, ClusterProof, Course, Effect, Engine, FastRenewal, Input, Owner, Settings,
-    Table, Ticket,
+    Answer, CallId, ClusterProof, Course, Effect, Engine, FastRenewal, Heritage, Input, Owner,
+    Settings, Table, Ticket,
 };
 use holdfast_gateway::names::{ClientId, LockName, RequestId};
 use holdfast_gateway::service::{
@@ -56,6 +56,10 @@ enum Event {
         call: CallId,
         result: Result<Reply, StoreError>,
     },
+    Left {
+        to: usize,
+        heritage: Heritage,
+    },
     Forwarded {
         back: Back,
         outcome: ForwardOutcome,
@@ -91,6 +95,8 @@ pub struct World {
     forwarded: HashMap<Ticket, Back>,
     /// How many requests have gone from one gateway to another.
     pub forwards: u64,
+    /// What gateways that stop tell their heirs does not arrive.
+    pub heritages_lost: bool,
     counter: u64,
 }
 
@@ -113,6 +119,7 @@ impl World {
             answers: HashMap::new(),
             forwarded: HashMap::new(),
             forwards: 0,
+            heritages_lost: false,
             counter: 0,
         };
         let identity = Identity {
@@ -298,6 +305,16 @@ impl World {
                     };
                     self.forward(back, &owner, forward);
                 }
+                Effect::Bequeath(owner, heritage) => {
+                    let urls = (0..self.gateways.len()).map(|to| format!("http://gateway-{to}"));
+                    let to = urls
+                        .into_iter()
+                        .position(|url| url == *owner.peer_url)
+                        .unwrap();
+                    if !self.heritages_lost {
+                        self.at(self.now + 1, Event::Left { to, heritage });
+                    }
+                }
                 Effect::Stopped => self.gateways[gateway].stopped = true,
                 Effect::Call { id, op, timeout } => self.send(gateway, id, op, timeout),
             }
@@ -414,6 +431,7 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         match event {
+            Event::Left { to, heritage } => self.give(to, Input::Heritage(heritage)),
             Event::Forwarded { back, outcome } => {
                 if self.gateways[back.gateway].life == back.life {
                     self.give(back.gateway, Input::ForwardAnswered(back.ticket, outcome));

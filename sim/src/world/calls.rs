@@ -95,6 +95,7 @@ impl World {
                 }
                 Effect::Call { id, op, timeout } => self.send(at, id, op, timeout),
                 // Gateways do not reach each other here.
+                Effect::Bequeath(..) => {}
                 Effect::Forward(ticket, ..) => {
                     let error = ServiceError {
                         code: ErrorCode::OwnerUnreachable,
