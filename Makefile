@@ -62,7 +62,8 @@ quick-tests: $(PROTOC)
 	targets=$$(scripts/test-targets real) && \
 	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast $$targets -- model::
 
-# What the README shows, and the main job in small, with debug builds: an etcd cluster is killed under load, then a gateway.
+# What the README shows, and the main job in small, with debug builds: an etcd cluster is killed under
+# load, then a gateway; of three gateways one is killed, one is stopped for a while, all are restarted.
 main-job: tools
 	cargo build $(CARGO_FLAGS) --workspace --bins
 	scripts/check-readme target/debug
@@ -70,6 +71,12 @@ main-job: tools
 		--fault kill-cluster
 	scripts/main-job --bin target/debug --locks 2000 --ttl 30 --renew-every 5 --duration 40 \
 		--contend 8 --fault kill-gateway
+	scripts/many-gateways --bin target/debug --locks 3000 --ttl 30 --renew-every 5 --duration 40 \
+		--contend 4 --fault kill-one
+	scripts/many-gateways --bin target/debug --locks 1500 --ttl 60 --renew-every 5 --duration 70 \
+		--contend 4 --fault stop-one
+	scripts/many-gateways --bin target/debug --locks 1500 --ttl 10 --renew-every 3 --duration 75 \
+		--contend 4 --fault roll
 
 real-tests: tools
 	targets=$$(scripts/test-targets real) && \

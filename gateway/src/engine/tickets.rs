@@ -131,7 +131,7 @@ impl Trouble {
             ),
             Self::Unclaimed => (
                 Code::OwnerUnreachable,
-                500,
+                200,
                 "the gateway that owned the lock is gone and its locks are being taken over; \
                  retry",
             ),
