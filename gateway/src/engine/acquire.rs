@@ -322,7 +322,7 @@ impl Engine {
                 }
             }
             Some((SlotState::Held | SlotState::Ending, _)) => {
-                self.end_passed_hold(at, Waiter::Acquire(job));
+                self.end_passed_hold(at, Waiter::Acquire(Box::new(job)));
             }
             // Its grant is on its way, or its end was confirmed after this was read.
             _ => self.retry_acquire(job),

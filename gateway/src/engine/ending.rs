@@ -34,9 +34,9 @@ pub(crate) struct ReleaseJob {
 /// Who waits for the end of a hold.
 #[derive(Debug)]
 pub(crate) enum Waiter {
-    Renew(RenewJob),
-    Release(ReleaseJob),
-    Acquire(Job),
+    Renew(Box<RenewJob>),
+    Release(Box<ReleaseJob>),
+    Acquire(Box<Job>),
 }
 
 impl Waiter {
@@ -101,7 +101,7 @@ impl Engine {
                 if self.mutated(Mutation::ReleaseUnconfirmed) {
                     self.answer_release(job.ticket, ReleaseOutcome::Released);
                 }
-                self.end_hold(at, Some(Waiter::Release(job)));
+                self.end_hold(at, Some(Waiter::Release(Box::new(job))));
             }
         }
     }
@@ -159,22 +159,17 @@ impl Engine {
         let Some(ctl) = self.groups.get(at.group) else {
             return;
         };
-        let tick = Tick::at_or_after(deadline);
+        let tick = self.wheel.tick_for(deadline);
         let due = ctl.group.with_slot(at.slot, |slot| {
             // An entry that comes first sees the later deadline and arms again.
-            let armed = slot.armed();
-            let arm = armed == Tick::NONE.as_u32() || armed > tick.as_u32();
+            let arm = slot.armed() == Tick::NONE || slot.armed() > tick;
             if arm {
                 slot.set_armed(tick);
             }
             arm
         });
         if due == Some(true) {
-            self.wheel.arm(Entry {
-                group: at.group,
-                slot: at.slot,
-                tick,
-            });
+            self.wheel.arm(Entry::new(ctl.number, at.slot, tick));
         }
     }
 
@@ -183,16 +178,16 @@ impl Engine {
         let mut due = Vec::new();
         self.wheel.advance(self.now, &mut due);
         for entry in due {
-            let at = SlotRef {
-                group: entry.group,
-                slot: entry.slot,
-            };
-            let Some(ctl) = self.groups.get(at.group) else {
+            let Some((group, ctl)) = self.groups.numbered(entry.group()) else {
                 continue;
+            };
+            let at = SlotRef {
+                group,
+                slot: entry.slot(),
             };
             let now = self.now;
             let outcome = ctl.group.with_slot(at.slot, |slot| {
-                if slot.armed() != entry.tick.as_u32() {
+                if !entry.is_armed_for(slot.armed()) {
                     return None;
                 }
                 slot.set_armed(Tick::NONE);
@@ -265,7 +260,7 @@ impl Engine {
                 Waiter::Release(job) => {
                     self.answer_release(job.ticket, ReleaseOutcome::Released);
                 }
-                Waiter::Acquire(job) => self.queue_acquire(job),
+                Waiter::Acquire(job) => self.queue_acquire(*job),
             }
         }
     }
@@ -281,9 +276,9 @@ impl Engine {
         self.endings.0.append(&mut rest);
         for waiter in lost.into_values().flatten() {
             match waiter {
-                Waiter::Renew(job) => self.renew_somewhere(job),
-                Waiter::Release(job) => self.release_somewhere(job),
-                Waiter::Acquire(job) => self.queue_acquire(job),
+                Waiter::Renew(job) => self.renew_somewhere(*job),
+                Waiter::Release(job) => self.release_somewhere(*job),
+                Waiter::Acquire(job) => self.queue_acquire(*job),
             }
         }
     }

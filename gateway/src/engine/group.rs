@@ -28,10 +28,16 @@ pub(crate) enum GroupState {
     Retiring,
 }
 
+/// A short name of a group, for the wheel. Used again when the group is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct GroupNumber(pub(crate) u32);
+
 /// What the engine knows of a group beyond what renewals need.
 #[derive(Debug)]
 pub(crate) struct GroupCtl {
     pub(crate) group: Arc<Group>,
+    /// Given when it is put among the others.
+    pub(crate) number: GroupNumber,
     pub(crate) shard: ShardId,
     pub(crate) lease: LeaseId,
     /// Of the group's key, once it is confirmed.
@@ -67,6 +73,7 @@ impl GroupCtl {
     ) -> Self {
         Self {
             group,
+            number: GroupNumber::default(),
             shard,
             lease,
             revision: Revision::ABSENT,

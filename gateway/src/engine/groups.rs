@@ -5,7 +5,7 @@
 //! grants: it serves what it has and is retired when that is gone.
 
 use crate::engine::calls::Purpose;
-use crate::engine::group::{GroupCtl, GroupState};
+use crate::engine::group::{GroupCtl, GroupNumber, GroupState};
 use crate::engine::later::Task;
 use crate::engine::slot::SlotState;
 use crate::engine::table::Group;
@@ -37,6 +37,9 @@ pub(crate) enum Room {
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     by_id: BTreeMap<GroupId, GroupCtl>,
+    /// By number; a number that is free may name a group that is gone.
+    by_number: Vec<GroupId>,
+    free_numbers: Vec<GroupNumber>,
     next_tidy: Instant,
 }
 
@@ -61,15 +64,43 @@ impl Groups {
         self.by_id.values().map(GroupCtl::used).sum()
     }
 
-    pub(crate) fn insert(&mut self, ctl: GroupCtl) {
-        self.by_id.insert(ctl.group.id, ctl);
+    /// The group of an entry in the wheel. It may be another than the entry was made for, when
+    /// that one is gone.
+    pub(crate) fn numbered(&self, number: GroupNumber) -> Option<(GroupId, &GroupCtl)> {
+        let id = self.by_number.get(usize::try_from(number.0).ok()?)?;
+        Some((*id, self.get(*id)?))
+    }
+
+    pub(crate) fn insert(&mut self, mut ctl: GroupCtl) {
+        let id = ctl.group.id;
+        ctl.number = match self.free_numbers.pop() {
+            Some(number) => number,
+            None => {
+                self.by_number.push(id);
+                // There are no more groups than limits::GROUPS_MAX and those that were claimed.
+                GroupNumber(u32::try_from(self.by_number.len() - 1).unwrap_or(u32::MAX))
+            }
+        };
+        if let Some(named) = usize::try_from(ctl.number.0)
+            .ok()
+            .and_then(|at| self.by_number.get_mut(at))
+        {
+            *named = id;
+        }
+        if let Some(replaced) = self.by_id.insert(id, ctl) {
+            self.free_numbers.push(replaced.number);
+        }
     }
 
     pub(crate) fn remove(&mut self, group: GroupId) -> Option<GroupCtl> {
-        self.by_id.remove(&group)
+        let ctl = self.by_id.remove(&group)?;
+        self.free_numbers.push(ctl.number);
+        Some(ctl)
     }
 
     pub(crate) fn take_all(&mut self) -> Vec<GroupId> {
+        self.by_number.clear();
+        self.free_numbers.clear();
         std::mem::take(&mut self.by_id).into_keys().collect()
     }
 

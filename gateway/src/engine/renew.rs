@@ -146,12 +146,12 @@ impl Engine {
                 self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Expired));
             }
             SlotState::Pending => self.fail(job.ticket, Trouble::Unknown),
-            SlotState::Ending => self.end_passed_hold(at, Waiter::Renew(job)),
+            SlotState::Ending => self.end_passed_hold(at, Waiter::Renew(Box::new(job))),
             SlotState::Held if word.deadline <= self.now => {
                 if self.mutated(Mutation::ExpiryUnconfirmed) {
                     self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Expired));
                 }
-                self.end_passed_hold(at, Waiter::Renew(job));
+                self.end_passed_hold(at, Waiter::Renew(Box::new(job)));
             }
             SlotState::Held if token != job.renew.token => {
                 self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Stolen));

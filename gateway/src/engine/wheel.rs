@@ -4,18 +4,23 @@
 //! at the slot and, if the hold goes on, arms the entry again: a lock renewed three times per TTL
 //! costs the wheel one visit per TTL.
 //!
-//! Two levels: ticks of [`TICK`] for the next few seconds, and laps of them beyond. What lies
-//! further ahead than the wheel reaches is put at its end and moved on when it gets there.
-//! Written here because it must hold a million entries in little memory and be driven by virtual
-//! time.
+//! Two levels: ticks of [`TICK`] for the next few seconds, and laps of them beyond. An entry for a
+//! time that lies further ahead than the wheel reaches is armed for its end, and again when it
+//! gets there. Written here because it must hold a million entries in eight bytes each and be
+//! driven by virtual time.
 
-use crate::lock_id::{GroupId, SlotIndex};
+use crate::engine::group::GroupNumber;
+use crate::lock_id::SlotIndex;
 use crate::time::{Instant, Millis};
 
 /// The wheel's resolution: an entry comes due at most this much after its time.
 pub(crate) const TICK: Millis = Millis::from_ms(32);
 const SLOTS: u64 = 256;
 const LAPS: u64 = 256;
+/// Ticks that an entry can tell apart.
+const TICKS_TOLD: u64 = 1 << 16;
+
+const _: () = assert!(SLOTS * LAPS <= TICKS_TOLD);
 
 /// A tick of the clock, counted from its zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -24,11 +29,6 @@ pub(crate) struct Tick(u32);
 impl Tick {
     /// Before every tick that an entry can have.
     pub(crate) const NONE: Self = Self(0);
-
-    /// The first tick that begins at or after `time`.
-    pub(crate) fn at_or_after(time: Instant) -> Self {
-        Self::from_u64(time.as_ms().div_ceil(TICK.as_ms()))
-    }
 
     fn from_u64(tick: u64) -> Self {
         Self(u32::try_from(tick).unwrap_or(u32::MAX))
@@ -39,17 +39,46 @@ impl Tick {
         self.0
     }
 
-    fn as_u64(self) -> u64 {
-        u64::from(self.0)
+    /// From [`Tick::as_u32`].
+    pub(crate) fn from_u32(tick: u32) -> Self {
+        Self(tick)
+    }
+
+    /// What tells it from every other tick that the wheel reaches.
+    fn low(self) -> u16 {
+        u16::try_from(u64::from(self.0) % TICKS_TOLD).unwrap_or(0)
     }
 }
 
 /// A slot to look at, and the tick it was armed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
-    pub(crate) group: GroupId,
-    pub(crate) slot: SlotIndex,
-    pub(crate) tick: Tick,
+    group: GroupNumber,
+    slot: SlotIndex,
+    tick: u16,
+}
+
+const _: () = assert!(size_of::<Entry>() == 8);
+
+impl Entry {
+    /// `tick` is what [`Wheel::tick_for`] says.
+    pub(crate) fn new(group: GroupNumber, slot: SlotIndex, tick: Tick) -> Self {
+        let tick = tick.low();
+        Self { group, slot, tick }
+    }
+
+    pub(crate) fn group(&self) -> GroupNumber {
+        self.group
+    }
+
+    pub(crate) fn slot(&self) -> SlotIndex {
+        self.slot
+    }
+
+    /// Whether it was armed for this tick. Entries that were armed earlier are stale.
+    pub(crate) fn is_armed_for(&self, tick: Tick) -> bool {
+        tick != Tick::NONE && tick.low() == self.tick
+    }
 }
 
 /// See the module.
@@ -72,7 +101,15 @@ impl Wheel {
         }
     }
 
-    /// Has the entry come due at its tick, or at the next one if that is over.
+    /// The tick in which an entry for this time comes due: the first that begins at or after
+    /// `time` and that the wheel can still hand out.
+    pub(crate) fn tick_for(&self, time: Instant) -> Tick {
+        let tick = time.as_ms().div_ceil(TICK.as_ms());
+        let end = (self.next / SLOTS + LAPS) * SLOTS;
+        Tick::from_u64(tick.clamp(self.next, end - 1))
+    }
+
+    /// Has the entry come due at its tick.
     pub(crate) fn arm(&mut self, entry: Entry) {
         self.len += 1;
         self.place(entry);
@@ -128,10 +165,11 @@ impl Wheel {
     }
 
     fn place(&mut self, entry: Entry) {
-        let tick = entry.tick.as_u64().max(self.next);
-        let lap_now = self.next / SLOTS;
-        let lap = (tick / SLOTS).min(lap_now + LAPS - 1);
-        if lap == lap_now {
+        // No entry lies behind, and none as far ahead as ticks look the same again.
+        let ahead = (u64::from(entry.tick) + TICKS_TOLD - self.next % TICKS_TOLD) % TICKS_TOLD;
+        let tick = self.next + ahead;
+        let lap = tick / SLOTS;
+        if lap == self.next / SLOTS {
             self.near[index(tick, SLOTS)].push(entry);
         } else {
             self.far[index(lap, LAPS)].push(entry);
@@ -148,12 +186,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn entry(slot: u16, deadline_ms: u64) -> Entry {
-        Entry {
-            group: GroupId(1),
-            slot: SlotIndex(slot),
-            tick: Tick::at_or_after(Instant::from_ms(deadline_ms)),
-        }
+    /// The time after which the wheel's reach begins anew.
+    const REACH_MS: u64 = (LAPS - 1) * SLOTS * 32;
+
+    fn arm(wheel: &mut Wheel, slot: u16, deadline_ms: u64) {
+        let tick = wheel.tick_for(Instant::from_ms(deadline_ms));
+        wheel.arm(Entry::new(GroupNumber(1), SlotIndex(slot), tick));
     }
 
     #[test]
@@ -161,24 +199,38 @@ mod tests {
         let mut wheel = Wheel::new(Instant::NEVER);
         let mut due = Vec::new();
         let lap_ms = SLOTS * TICK.as_ms();
-        wheel.arm(entry(1, 2 * lap_ms - TICK.as_ms()));
-        wheel.arm(entry(2, 2 * lap_ms + 8 * TICK.as_ms()));
+        arm(&mut wheel, 1, 2 * lap_ms - TICK.as_ms());
+        arm(&mut wheel, 2, 2 * lap_ms + 8 * TICK.as_ms());
         wheel.advance(Instant::from_ms(2 * lap_ms - TICK.as_ms()), &mut due);
         assert_eq!(due.len(), 1);
         let wakeup = Instant::from_ms(2 * lap_ms + 8 * TICK.as_ms());
         assert_eq!(wheel.next_wakeup(), Some(wakeup));
     }
 
+    #[test]
+    fn an_entry_beyond_the_reach_comes_due_at_its_end_and_can_be_told() {
+        let mut wheel = Wheel::new(Instant::from_ms(5_000));
+        let deadline = Instant::from_ms(10 * REACH_MS);
+        let tick = wheel.tick_for(deadline);
+        arm(&mut wheel, 1, deadline.as_ms());
+        let mut due = Vec::new();
+        wheel.advance(Instant::from_ms(REACH_MS), &mut due);
+        assert!(due.is_empty());
+        wheel.advance(Instant::from_ms(2 * REACH_MS), &mut due);
+        assert!(due.len() == 1 && due[0].is_armed_for(tick));
+        assert!(!due[0].is_armed_for(wheel.tick_for(deadline)));
+    }
+
     proptest! {
         #[test]
         fn every_entry_comes_due_once_not_early_and_at_most_a_tick_late(
             start in 0u64..100_000,
-            entries in prop::collection::vec(0u64..3_000_000, 1..60),
+            entries in prop::collection::vec(0..REACH_MS, 1..60),
             steps in prop::collection::vec(1u64..40_000, 1..200),
         ) {
             let mut wheel = Wheel::new(Instant::from_ms(start));
             for (slot, after) in entries.iter().enumerate() {
-                wheel.arm(entry(u16::try_from(slot).unwrap(), start + after));
+                arm(&mut wheel, u16::try_from(slot).unwrap(), start + after);
             }
             let mut now = start;
             let mut seen = vec![0; entries.len()];
@@ -202,11 +254,11 @@ mod tests {
         #[test]
         fn waking_when_asked_finds_every_entry_in_time(
             start in 0u64..100_000,
-            entries in prop::collection::vec(0u64..3_000_000, 1..40),
+            entries in prop::collection::vec(0..REACH_MS, 1..40),
         ) {
             let mut wheel = Wheel::new(Instant::from_ms(start));
             for (slot, after) in entries.iter().enumerate() {
-                wheel.arm(entry(u16::try_from(slot).unwrap(), start + after));
+                arm(&mut wheel, u16::try_from(slot).unwrap(), start + after);
             }
             let mut found = 0;
             while let Some(now) = wheel.next_wakeup() {

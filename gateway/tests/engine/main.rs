@@ -7,6 +7,7 @@
 )]
 #![allow(missing_docs, unreachable_pub, reason = "nothing here is for others")]
 
+mod allocations;
 mod forwarding;
 mod holds;
 mod takeover;

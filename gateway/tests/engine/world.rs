@@ -512,6 +512,11 @@ impl World {
         );
     }
 
+    /// What a gateway's engine shares with those who renew.
+    pub fn table(&self, gateway: usize) -> Arc<Table> {
+        Arc::clone(&self.gateways[gateway].table)
+    }
+
     fn ticket(&mut self) -> Ticket {
         self.counter += 1;
         Ticket(self.counter)
