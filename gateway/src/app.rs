@@ -181,11 +181,12 @@ async fn run(
     let mut served = tokio::spawn(http::serve(listener, Arc::new(edge)));
     tracing::info!(public = %addresses.public, admin = %addresses.admin, "listening");
 
+    let mut told = std::pin::pin!(told_to_stop());
     tokio::select! {
         () = all_proven(&service) => ready(addresses),
-        () = told_to_stop() => return stop(lifecycle, parts.stop, &service, &mut served).await,
+        () = &mut told => return stop(lifecycle, parts.stop, &service, &mut served).await,
     }
-    told_to_stop().await;
+    told.await;
     let stopped = stop(lifecycle, parts.stop, &service, &mut served).await;
     if admin_thread.join().is_err() {
         tracing::error!("the admin thread panicked");

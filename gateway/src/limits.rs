@@ -142,7 +142,13 @@ pub const FOREIGN_GROUPS_MAX: usize = 262_144;
 /// others try too.
 pub const FIRST_CLAIM_TIME: Millis = Millis::from_ms(1_000);
 /// A gateway that has stopped looks so often who has taken over.
-pub const HEIRS_INTERVAL: Millis = Millis::from_ms(200);
+pub const HEIRS_INTERVAL: Millis = Millis::from_ms(100);
+/// It waits so long for every group to have an heir, after its session is given up.
+pub const HEIRS_WAIT: Millis = Millis::from_secs(2);
+/// While groups have no owner, it is looked so often who has claimed them,
+pub const UNCLAIMED_INTERVAL: Millis = Millis::from_ms(200);
+/// for so long after their session was seen to be gone.
+pub const UNCLAIMED_TIME: Millis = Millis::from_secs(5);
 /// What a gateway that stops has told is of use for so long.
 pub const HERITAGE_TIME: Millis = Millis::from_secs(60);
 /// Between two rounds that somebody asked for.
@@ -157,6 +163,10 @@ pub const CALLS_PER_FRAME_MAX: usize = 1_024;
 pub const PEER_FRAME_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Requests of another gateway that are under way here at once, on one connection.
 pub const PEER_CALLS_MAX: usize = 65_536;
+/// Connections whose handshake is under way.
+pub const PEER_HANDSHAKES_MAX: usize = 64;
+/// One message of a handshake.
+pub const PEER_GREETING_BYTES_MAX: usize = 64;
 /// Connections of other gateways.
 pub const PEER_CONNECTIONS_MAX: usize = 1_024;
 /// Another gateway that owes answers is asked whether it is there when nothing was heard for so

@@ -50,7 +50,7 @@ pub(super) fn validate(raw: Raw, problems: &mut Problems) -> Config {
         listen,
         admin_listen,
         peer_listen,
-        peer_url: peer_url(raw.peer_url.as_deref(), peer_listen, problems),
+        peer_url: peer_url(raw.peer_url.as_deref(), [listen, peer_listen], problems),
         state_dir: raw.state_dir.unwrap_or_else(|| PathBuf::from(STATE_DIR)),
         worker_threads: worker_threads(raw.worker_threads, problems),
         home: home(raw.home, problems),
@@ -82,12 +82,22 @@ fn check_listeners(listeners: [SocketAddr; 3], problems: &mut Problems) {
 }
 
 /// By default where it listens; that says nothing to others when it listens everywhere.
-fn peer_url(given: Option<&str>, listen: SocketAddr, problems: &mut Problems) -> Option<String> {
+fn peer_url(
+    given: Option<&str>,
+    [public, listen]: [SocketAddr; 2],
+    problems: &mut Problems,
+) -> Option<String> {
     match given {
         Some(given) => base_url("peer_url", given, &["http"], problems),
         None if listen.port() == 0 => None,
         None if listen.ip().is_unspecified() => {
             let text = "is needed when peer_listen is no particular address of this machine";
+            problems.add("peer_url", text);
+            None
+        }
+        None if listen.ip().is_loopback() && !public.ip().is_loopback() => {
+            let text = "is needed: peer_listen is on loopback, where gateways on other machines \
+                        do not reach this one";
             problems.add("peer_url", text);
             None
         }

@@ -35,7 +35,7 @@ pub(crate) enum Purpose {
     /// Revokes that no one waits for.
     Revoke,
     /// The revoke of the session's lease when the gateway stops.
-    LastRevoke,
+    LastRevoke(LeaseId),
     /// Who has taken over from a gateway that has stopped.
     Heirs,
 }
@@ -95,7 +95,7 @@ impl Engine {
             Purpose::Orphans(orphans) => self.on_orphans(orphans, result),
             Purpose::Survey(group) => self.on_survey(group, result),
             Purpose::Revoke => {}
-            Purpose::LastRevoke => self.out.push(Effect::Stopped),
+            Purpose::LastRevoke(lease) => self.on_session_revoked(lease, result),
             Purpose::Heirs => self.on_heirs(result),
         }
     }

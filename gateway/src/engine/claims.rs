@@ -144,6 +144,9 @@ impl Engine {
             let Some(since) = self.claims.gone_since.get(&group.session) else {
                 continue;
             };
+            if now.since(*since) < limits::UNCLAIMED_TIME {
+                self.round.look_by(now + limits::UNCLAIMED_INTERVAL);
+            }
             let mine = now.since(*since) >= limits::FIRST_CLAIM_TIME
                 || falls_to(group.group, alive.keys().copied()) == Some(own);
             if !mine {

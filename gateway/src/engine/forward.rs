@@ -129,11 +129,17 @@ impl Engine {
 
     fn request_answered(&mut self, job: ColdJob, outcome: ForwardOutcome) {
         let ticket = job.ticket();
-        match outcome {
-            ForwardOutcome::Renew(outcome) => self.pass_on(ticket, Answer::Renew(Ok(outcome))),
-            ForwardOutcome::Release(outcome) => self.pass_on(ticket, Answer::Release(Ok(outcome))),
-            ForwardOutcome::NotTheirs => self.await_owner(job),
-            ForwardOutcome::Failed(error) => self.fail_with(ticket, error),
+        match (outcome, job.to_forward()) {
+            (ForwardOutcome::Renew(outcome), Some(Forward::Renew(_))) => {
+                self.pass_on(ticket, Answer::Renew(Ok(outcome)));
+            }
+            (ForwardOutcome::Release(outcome), Some(Forward::Release(_))) => {
+                self.pass_on(ticket, Answer::Release(Ok(outcome)));
+            }
+            (ForwardOutcome::NotTheirs, _) => self.await_owner(job),
+            (ForwardOutcome::Failed(error), _) => self.fail_with(ticket, error),
+            // An answer to another question than was asked is none.
+            _ => self.fail(ticket, Trouble::Unknown),
         }
     }
 
@@ -151,10 +157,11 @@ impl Engine {
             }
             // It has ended meanwhile: the name may be free.
             ForwardOutcome::Renew(RenewOutcome::Ended(_)) => self.retry_acquire(job),
-            ForwardOutcome::NotTheirs | ForwardOutcome::Release(_) => {
+            ForwardOutcome::NotTheirs => {
                 self.round.want_soon(self.now);
-                self.fail(job.ticket, Trouble::OtherOwner);
+                self.retry_acquire(job);
             }
+            ForwardOutcome::Release(_) => self.fail(job.ticket, Trouble::Unknown),
             ForwardOutcome::Failed(error) => self.fail_with(job.ticket, error),
         }
     }

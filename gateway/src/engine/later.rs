@@ -7,6 +7,7 @@ use crate::engine::cold::ColdJob;
 use crate::engine::writes::WriteOp;
 use crate::lock_id::GroupId;
 use crate::time::{Instant, Millis};
+use holdfast_store::LeaseId;
 use shard_map::ShardId;
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 pub(crate) enum Task {
     StartSession,
     LookForHeirs,
+    RevokeSession(LeaseId),
     Fence,
     Acquire(Job),
     Write(WriteOp),
@@ -62,6 +64,7 @@ impl Engine {
             match entry.remove() {
                 Task::StartSession => self.start_session(),
                 Task::LookForHeirs => self.look_for_heirs(),
+                Task::RevokeSession(lease) => self.revoke_session(lease),
                 Task::Fence => self.send_fence(),
                 Task::Acquire(job) => self.queue_acquire(job),
                 Task::Write(op) => self.queue_write(op),

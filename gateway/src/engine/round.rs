@@ -29,6 +29,8 @@ pub(crate) struct Rounds {
     running: Option<Round>,
     /// Another round is to follow the one that is running.
     wanted: bool,
+    /// Another round is to follow it, after a pause.
+    wanted_soon: bool,
     next: Instant,
     began: Instant,
     counter: u64,
@@ -77,9 +79,7 @@ impl Rounds {
     pub(crate) fn want_soon(&mut self, now: Instant) {
         let at = now.max(self.began + limits::WANTED_ROUND_INTERVAL);
         self.look_by(at);
-        if self.running.is_some() {
-            self.wanted = true;
-        }
+        self.wanted_soon |= self.running.is_some();
     }
 
     /// A round is wanted then at the latest.
@@ -91,6 +91,7 @@ impl Rounds {
     pub(crate) fn reset(&mut self) {
         self.running = None;
         self.wanted = false;
+        self.wanted_soon = false;
         self.next = Instant::NEVER;
     }
 }
@@ -186,6 +187,9 @@ impl Engine {
         };
         if std::mem::take(&mut self.round.wanted) {
             self.round.next = Instant::NEVER;
+        }
+        if std::mem::take(&mut self.round.wanted_soon) {
+            self.round.want_soon(self.now);
         }
         match as_txn(result).ok().and_then(read_of_round) {
             Some(seen) => self.conclude(&round, &seen),

@@ -12,9 +12,10 @@ use crate::engine::mutation::Mutation;
 use crate::engine::records::{self, SessionId, SessionRecord};
 use crate::engine::tickets::Trouble;
 use crate::limits;
+use crate::time::Instant;
 use holdfast_store::{
-    Compare, Get, Key, KeyRange, LeaseId, Op, Put, Reply, Revision, StoreError, Txn, TxnOp,
-    TxnOpReply,
+    Compare, DefiniteError, Get, Key, KeyRange, LeaseId, Op, Put, Reply, Revision, StoreError, Txn,
+    TxnOp, TxnOpReply,
 };
 use rand::Rng;
 
@@ -42,6 +43,8 @@ pub(crate) struct Session {
     state: State,
     /// A lease kept ready, because etcd grants none when its space is used up.
     spare: Spare,
+    /// The stop waits for heirs, until then at most.
+    wait_for_heirs: Option<Instant>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -227,9 +230,23 @@ impl Engine {
             return;
         };
         spare.iter().for_each(|lease| self.revoke(*lease));
-        let op = Op::LeaseRevoke { lease: *own };
-        self.call(op, limits::CALL_TIMEOUT, Purpose::LastRevoke);
-        self.look_for_heirs();
+        self.revoke_session(*own);
+    }
+
+    /// Nobody may claim while the session lives, so its revoke is repeated until it is certain.
+    pub(crate) fn revoke_session(&mut self, lease: LeaseId) {
+        let op = Op::LeaseRevoke { lease };
+        self.call(op, limits::CALL_TIMEOUT, Purpose::LastRevoke(lease));
+    }
+
+    pub(crate) fn on_session_revoked(&mut self, lease: LeaseId, result: Result<Reply, StoreError>) {
+        match result {
+            Ok(_) | Err(StoreError::Definite(DefiniteError::LeaseNotFound)) => {
+                self.session.wait_for_heirs = Some(self.now + limits::HEIRS_WAIT);
+                self.look_for_heirs();
+            }
+            Err(_) => self.do_later(limits::RETRY_BACKOFF, Task::RevokeSession(lease)),
+        }
     }
 
     /// A gateway that has stopped still wants to know its heirs, to forward what reaches it late.
@@ -245,7 +262,9 @@ impl Engine {
 
     pub(crate) fn on_heirs(&mut self, result: Result<Reply, StoreError>) {
         self.do_later(limits::HEIRS_INTERVAL, Task::LookForHeirs);
-        let Ok(reply) = as_txn(result) else { return };
+        let Ok(reply) = as_txn(result) else {
+            return self.stopped_if(false);
+        };
         let mut gets = reply.ops.into_iter().map(|op| match op {
             TxnOpReply::Get(get) => get.kvs,
             _ => Vec::new(),
@@ -254,6 +273,18 @@ impl Engine {
         let groups = claims::groups_of(&gets.next().unwrap_or_default());
         let alive = self.read_sessions(&sessions);
         self.note_owners(&groups, &alive);
+        let orphaned = |group: &claims::Orphan| !alive.contains_key(&group.session);
+        self.stopped_if(alive.is_empty() || !groups.iter().any(orphaned));
+    }
+
+    /// The stop is over when every group has an heir, or after a time.
+    fn stopped_if(&mut self, inherited: bool) {
+        if let Some(until) = self.session.wait_for_heirs
+            && (inherited || until <= self.now)
+        {
+            self.session.wait_for_heirs = None;
+            self.out.push(super::Effect::Stopped);
+        }
     }
 
     /// Keeps one lease ready beside the session's own.

@@ -22,9 +22,10 @@ pub(super) struct Connection {
     unwritten: bool,
 }
 
+/// For the handshake, in which a stranger may speak.
 pub(super) fn framed<T: AsyncRead + AsyncWrite>(io: T) -> Bytestream<T> {
     let mut framed = LengthDelimitedCodec::builder()
-        .max_frame_length(limits::PEER_FRAME_BYTES_MAX)
+        .max_frame_length(limits::PEER_GREETING_BYTES_MAX)
         .new_framed(io);
     // What is not written yet is bounded by the calls that may be under way.
     framed.set_backpressure_boundary(usize::MAX);
@@ -32,7 +33,10 @@ pub(super) fn framed<T: AsyncRead + AsyncWrite>(io: T) -> Bytestream<T> {
 }
 
 impl Connection {
-    pub(super) fn new(bytes: Bytestream<TokioIo<Upgraded>>) -> Self {
+    pub(super) fn new(mut bytes: Bytestream<TokioIo<Upgraded>>) -> Self {
+        bytes
+            .codec_mut()
+            .set_max_frame_length(limits::PEER_FRAME_BYTES_MAX);
         Self {
             bytes,
             unwritten: false,

@@ -1,6 +1,7 @@
 //! The task of one link: it feeds [`Link`] requests, frames and time, and carries out its steps.
 
 use crate::limits;
+use crate::logs::Throttle;
 use crate::peer::connection::{Connection, framed};
 use crate::peer::handshake::{PeerSecret, Side, shake};
 use crate::peer::link::{Link, Step};
@@ -74,6 +75,7 @@ pub(super) struct LinkTask<C> {
     link: Link<oneshot::Sender<ForwardOutcome>>,
     steps: Vec<Step<oneshot::Sender<ForwardOutcome>>>,
     line: Line,
+    failures: Throttle,
 }
 
 impl<C: Clock> LinkTask<C> {
@@ -91,6 +93,7 @@ impl<C: Clock> LinkTask<C> {
             link: Link::default(),
             steps: Vec::new(),
             line: Line::None,
+            failures: Throttle::default(),
         }
     }
 
@@ -151,7 +154,11 @@ impl<C: Clock> LinkTask<C> {
             Event::Heard(frame) => self.link.heard(now, frame, &mut self.steps),
             Event::Dialed(Err(error)) => {
                 let error = format!("{error:#}");
-                tracing::debug!(peer = %self.url, error, "no connection to another gateway");
+                if let Some(count) = self.failures.log(now) {
+                    tracing::warn!(
+                        peer = %self.url, error, count, "no connection to another gateway"
+                    );
+                }
                 self.line = Line::None;
                 self.link.broken(now, &mut self.steps);
             }

@@ -4,11 +4,13 @@
 //! the engine has. A gateway that sends faster than it is answered is not read from meanwhile.
 
 use crate::limits;
+use crate::logs::Throttle;
 use crate::peer::connection::{Connection, framed};
 use crate::peer::handshake::{PeerSecret, Side, shake};
 use crate::peer::wire::{Call, CallNo, Frame, Said};
 use crate::service::LockService;
 use crate::time::Clock;
+use anyhow::Context as _;
 use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -17,6 +19,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
@@ -33,9 +36,11 @@ pub async fn listen<C: Clock>(
     secret: PeerSecret,
     service: Arc<LockService<C>>,
 ) {
-    let places = Arc::new(Semaphore::new(limits::PEER_CONNECTIONS_MAX));
+    let handshakes = Arc::new(Semaphore::new(limits::PEER_HANDSHAKES_MAX));
+    let gateways = Arc::new(Semaphore::new(limits::PEER_CONNECTIONS_MAX));
+    let refusals = Arc::new(Mutex::new(Throttle::default()));
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+        let Ok(handshake) = Arc::clone(&handshakes).acquire_owned().await else {
             return;
         };
         let stream = match listener.accept().await {
@@ -47,17 +52,28 @@ pub async fn listen<C: Clock>(
             }
         };
         let (secret, service) = (secret.clone(), Arc::clone(&service));
+        let (gateways, refusals) = (Arc::clone(&gateways), Arc::clone(&refusals));
         tokio::spawn(async move {
-            let _place = place;
-            greet(stream, secret, service).await;
+            let greeted = greet(stream, &secret).await;
+            drop(handshake);
+            match (greeted, gateways.try_acquire()) {
+                (Ok(connection), Ok(_place)) => serve(connection, service).await,
+                (Ok(_), Err(_)) => tracing::error!("more gateways connect than may"),
+                (Err(error), _) => {
+                    if let Some(count) = refusals.lock().log(service.now()) {
+                        let error = format!("{error:#}");
+                        tracing::warn!(error, count, "a connection of a gateway is refused");
+                    }
+                }
+            }
         });
     }
 }
 
-/// Speaks HTTP until the connection is upgraded, which must not take long.
-async fn greet<C: Clock>(stream: TcpStream, secret: PeerSecret, service: Arc<LockService<C>>) {
+/// Speaks HTTP until the connection is upgraded, and shakes hands, which must not take long.
+async fn greet(stream: TcpStream, secret: &PeerSecret) -> anyhow::Result<Connection> {
     // Frames are small, and each waits for nothing.
-    let _ = stream.set_nodelay(true);
+    stream.set_nodelay(true)?;
     let (upgraded, mut upgrading) = mpsc::channel(1);
     let answer = service_fn(move |request: Request<Incoming>| {
         let upgraded = upgraded.clone();
@@ -69,26 +85,20 @@ async fn greet<C: Clock>(stream: TcpStream, secret: PeerSecret, service: Arc<Loc
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), answer)
         .with_upgrades();
+    let shaking = async {
+        serving.await?;
+        let request = upgrading
+            .recv()
+            .await
+            .context("it asked for something else")?;
+        let mut bytes = framed(TokioIo::new(hyper::upgrade::on(request).await?));
+        shake(&mut bytes, Side::Listener, secret).await?;
+        Ok(Connection::new(bytes))
+    };
     let timeout = limits::PEER_HANDSHAKE_TIMEOUT.to_std();
-    let shaken = tokio::time::timeout(timeout, async {
-        // An error shows as a connection that was not upgraded.
-        let _ = serving.await;
-        let connection = hyper::upgrade::on(upgrading.recv().await?).await.ok()?;
-        let mut bytes = framed(TokioIo::new(connection));
-        match shake(&mut bytes, Side::Listener, &secret).await {
-            Ok(()) => Some(Connection::new(bytes)),
-            Err(error) => {
-                tracing::warn!(
-                    error = format!("{error:#}"),
-                    "a gateway's connection is refused"
-                );
-                None
-            }
-        }
-    });
-    if let Ok(Some(connection)) = shaken.await {
-        serve(connection, service).await;
-    }
+    tokio::time::timeout(timeout, shaking)
+        .await
+        .context("it took too long")?
 }
 
 fn reply(
@@ -119,6 +129,8 @@ async fn serve<C: Clock>(mut connection: Connection, service: Arc<LockService<C>
     loop {
         let may_read = under_way < limits::PEER_CALLS_MAX;
         tokio::select! {
+            // The other side closes what is idle long before.
+            () = tokio::time::sleep(2 * limits::PEER_IDLE.to_std()) => return,
             frame = connection.next(), if may_read => match frame {
                 Some(Frame::Calls(calls)) => {
                     let (said, asked) = answer(calls, &service, &answers);

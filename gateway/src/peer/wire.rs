@@ -103,7 +103,7 @@ pub(super) enum Said {
     TokenMismatch,
     NotMine,
     Unknown {
-        /// As in the API, so that gateways of two versions understand each other.
+        /// As in the API: a code more does not change the layout.
         code: String,
         retry_after_ms: u64,
     },
@@ -216,8 +216,9 @@ impl Said {
 }
 
 fn code_of(text: &str) -> ErrorCode {
-    let known = ErrorCode::ALL.iter().find(|code| code.as_str() == text);
-    known.copied().unwrap_or(ErrorCode::OwnerUnreachable)
+    let unknown = ErrorCode::ALL.iter().filter(|code| code.status() == 503);
+    let known = unknown.copied().find(|code| code.as_str() == text);
+    known.unwrap_or(ErrorCode::OwnerUnreachable)
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Sessions that end, and heirs.
 
 use crate::holds::{is_renewed, refused};
-use crate::world::{SESSION_TTL, World, wish, with_ttl};
+use crate::world::{Fate, SESSION_TTL, World, wish, with_ttl};
 use holdfast_gateway::engine::Input;
 use holdfast_gateway::service::{Ended, ReleaseOutcome, RenewOutcome};
+use holdfast_store::Op;
 
 #[test]
 fn a_gateway_that_is_killed_and_started_again_takes_its_locks_over() {
@@ -106,13 +107,16 @@ fn a_gateway_that_stops_gives_up_its_session_and_leaves_its_locks() {
     world.run_until_proven(1);
     let hold = world.hold(0, wish("c1", "n"));
     world.give(0, Input::Stop);
-    assert!(world.run_until(1_000, |world| world.has_stopped(0)));
     assert_eq!(world.renew(0, &hold).unwrap_err().code.as_str(), "draining");
     let taken = world.run_until(4_000, |world| {
         world.run(20);
         world.renew(1, &hold).is_ok_and(is_renewed)
     });
     assert!(taken, "claimed long before the session's TTL");
+    assert!(
+        world.run_until(1_000, |world| world.has_stopped(0)),
+        "it has waited for its heir, and no longer"
+    );
 }
 
 #[test]
@@ -186,4 +190,26 @@ fn a_group_that_was_claimed_is_retired_when_its_last_lock_is_gone() {
     let groups = holdfast_store::KeyRange::prefix("/holdfast/groups/");
     assert_eq!(world.read(groups).len(), 0, "nothing holds it");
     assert!(world.model.leases().count() <= 2);
+}
+
+#[test]
+fn a_session_whose_revoke_is_lost_is_revoked_again_before_the_gateway_has_stopped() {
+    let mut world = World::new(2);
+    world.run_until_proven(0);
+    world.run_until_proven(1);
+    let hold = world.hold(0, wish("c1", "n"));
+    let mut lost = 0;
+    world.link = Box::new(move |gateway, op, _| match op {
+        Op::LeaseRevoke { .. } if gateway == 0 && lost < 4 => {
+            lost += 1;
+            Fate::Refuse
+        }
+        _ => Fate::Pass {
+            request_ms: 1,
+            reply_ms: 1,
+        },
+    });
+    world.give(0, Input::Stop);
+    assert!(world.run_until(8_000, |world| world.has_stopped(0)));
+    assert!(is_renewed(world.renew(1, &hold).unwrap()));
 }
