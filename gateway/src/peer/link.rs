@@ -60,6 +60,8 @@ enum State {
     /// Nothing was asked for a while, or ever.
     Idle,
     Dialing(Instant),
+    /// As that, after a failure: calls do not wait for it.
+    Retrying(Instant),
     Up {
         /// Something was heard then, or nothing was owed.
         heard: Instant,
@@ -95,10 +97,16 @@ impl<A> Link<A> {
         steps: &mut Vec<Step<A>>,
     ) {
         match self.state {
-            State::Down(until) if now < until => {
+            // One that did not answer is tried by nobody's request: it may take long to fail again.
+            State::Down(until) => {
+                if now >= until {
+                    self.state = State::Retrying(now);
+                    steps.push(Step::Dial);
+                }
                 return steps.push(Step::Answer(asker, unreachable(cluster)));
             }
-            State::Idle | State::Down(_) => {
+            State::Retrying(_) => return steps.push(Step::Answer(asker, unreachable(cluster))),
+            State::Idle => {
                 self.state = State::Dialing(now);
                 steps.push(Step::Dial);
             }
@@ -131,7 +139,7 @@ impl<A> Link<A> {
                 self.state = State::Dialing(now);
                 steps.push(Step::Dial);
             }
-            State::Dialing(_) => {}
+            State::Dialing(_) | State::Retrying(_) => {}
         }
         if self.untold.len() < limits::UNTOLD_MAX {
             self.untold.push(frame);
@@ -159,7 +167,7 @@ impl<A> Link<A> {
 
     /// There is a connection.
     pub(super) fn dialed(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
-        if matches!(self.state, State::Dialing(_)) {
+        if matches!(self.state, State::Dialing(_) | State::Retrying(_)) {
             self.is_heard(now);
             steps.extend(self.untold.drain(..).map(Step::Send));
             self.flush(now, steps);
@@ -170,10 +178,9 @@ impl<A> Link<A> {
     /// not known.
     pub(super) fn broken(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
         self.state = match self.state {
-            // Perhaps it was only this connection: the next call tries once.
-            State::Up { .. } if !self.pending.is_empty() => State::Down(now),
+            // Perhaps it was only this connection: the next call tries again.
             State::Up { .. } | State::Idle => State::Idle,
-            State::Dialing(_) => State::Down(now + limits::PEER_RETRY),
+            State::Dialing(_) | State::Retrying(_) => State::Down(now + limits::PEER_RETRY),
             State::Down(until) => State::Down(until),
         };
         self.fail_all(steps);
@@ -200,7 +207,9 @@ impl<A> Link<A> {
     /// Time has passed.
     pub(super) fn tick(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
         match self.state {
-            State::Dialing(since) if now.since(since) >= limits::PEER_SILENCE_MAX => {
+            State::Dialing(since) | State::Retrying(since)
+                if now.since(since) >= limits::PEER_SILENCE_MAX =>
+            {
                 self.give_up(now, steps);
             }
             State::Up { heard, .. }
@@ -222,7 +231,7 @@ impl<A> Link<A> {
 
     /// When [`Link::tick`] is wanted; `None`: not before something else has happened.
     pub(super) fn next_wakeup(&self) -> Option<Instant> {
-        if let State::Dialing(since) = self.state {
+        if let State::Dialing(since) | State::Retrying(since) = self.state {
             return Some(since + limits::PEER_SILENCE_MAX);
         }
         let (_, oldest) = self.pending.first_key_value()?;
@@ -230,7 +239,7 @@ impl<A> Link<A> {
         let look = match self.state {
             State::Up { .. } if !self.outbox.is_empty() => self.flushed + Millis::from_ms(1),
             State::Up { heard, pinged } => heard.max(pinged) + limits::PEER_PING_INTERVAL,
-            State::Idle | State::Down(_) | State::Dialing(_) => return None,
+            State::Idle | State::Down(_) | State::Dialing(_) | State::Retrying(_) => return None,
         };
         Some(timeout.min(look))
     }

@@ -116,20 +116,24 @@ fn a_peer_that_says_nothing_while_it_owes_an_answer_is_given_up_in_a_second() {
 }
 
 #[test]
-fn a_peer_that_was_given_up_costs_nothing_until_it_is_tried_again() {
+fn a_peer_that_was_given_up_is_tried_again_and_nobody_waits_for_it() {
     let mut link = connected();
     ask(&mut link, T0, 1);
     tick(&mut link, after(1_000));
     assert_eq!(unreachable_askers(&ask(&mut link, after(1_499), 2)), [2]);
-    assert_eq!(ask(&mut link, after(1_500), 3), [Step::Dial]);
-    let failed = {
-        let mut steps = Steps::new();
-        link.broken(after(1_501), &mut steps);
-        steps
-    };
-    assert_eq!(unreachable_askers(&failed), [3]);
-    assert_eq!(unreachable_askers(&ask(&mut link, after(2_000), 4)), [4]);
-    assert_eq!(ask(&mut link, after(2_001), 5), [Step::Dial]);
+    let tried = ask(&mut link, after(1_500), 3);
+    assert_eq!(tried[0], Step::Dial);
+    assert_eq!(unreachable_askers(&tried), [3]);
+    assert_eq!(unreachable_askers(&ask(&mut link, after(1_501), 4)), [4]);
+    let mut steps = Steps::new();
+    link.broken(after(2_400), &mut steps);
+    assert_eq!(unreachable_askers(&ask(&mut link, after(2_899), 5)), [5]);
+    assert_eq!(ask(&mut link, after(2_900), 6)[0], Step::Dial);
+    link.dialed(after(2_901), &mut steps);
+    assert!(
+        matches!(ask(&mut link, after(2_902), 7)[..], [Step::Send(_)]),
+        "and when it is back it is asked"
+    );
 }
 
 #[test]
