@@ -29,6 +29,8 @@ pub(crate) struct Cluster {
     clock: PartyClock,
     deposed: Option<Deposed>,
     elected_at: Real,
+    /// Until then it answers the keepalives of groups as if it did not know their leases.
+    forgets_until: Real,
     lag_ms: u64,
     pub(crate) down_until: Real,
     /// Leases with a session's TTL.
@@ -43,6 +45,7 @@ impl Cluster {
             clock,
             deposed: None,
             elected_at: 0,
+            forgets_until: 0,
             lag_ms: 0,
             down_until: 0,
             session_leases: BTreeSet::new(),
@@ -88,13 +91,15 @@ impl Cluster {
             && dice.coin()
         {
             figures.fault(Fault::KeepaliveZero);
-            let header = self.model.header();
-            let zero = |lease: &LeaseId| KeepAliveAnswer {
-                header,
-                lease: *lease,
-                ttl_s: 0,
-            };
-            return Ok(Reply::KeepAlive(leases.iter().map(zero).collect()));
+            return Ok(self.answer_zero(leases));
+        }
+        if let Op::KeepAlive { leases } = op
+            && now < self.forgets_until
+            && faults.contains(&Fault::LeaseForgotten)
+            && self.are_groups(leases)
+        {
+            figures.fault(Fault::LeaseForgotten);
+            return Ok(self.answer_zero(leases));
         }
         let mut result = self.apply(now, op);
         if let Ok(Reply::KeepAlive(answers)) = &mut result
@@ -105,6 +110,25 @@ impl Cluster {
             answers.retain(|_| dice.coin());
         }
         result
+    }
+
+    /// Whether none of them is a session's.
+    pub(crate) fn are_groups(&self, leases: &[LeaseId]) -> bool {
+        !leases.iter().any(|it| self.session_leases.contains(it))
+    }
+
+    fn answer_zero(&self, leases: &[LeaseId]) -> Reply {
+        let header = self.model.header();
+        let zero = |lease: &LeaseId| KeepAliveAnswer {
+            header,
+            lease: *lease,
+            ttl_s: 0,
+        };
+        Reply::KeepAlive(leases.iter().map(zero).collect())
+    }
+
+    pub(crate) fn forget_groups(&mut self, until: Real) {
+        self.forgets_until = self.forgets_until.max(until);
     }
 
     fn ask_deposed(&mut self, now: Real, op: &Op) -> Option<Result<Reply, StoreError>> {

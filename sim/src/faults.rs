@@ -37,6 +37,11 @@ faults! {
     KeepalivePartial,
     /// A new leader that does not know the lease yet answers a keepalive with TTL 0.
     KeepaliveZero,
+    /// A gateway's keepalives of groups hang: the answer to one of them comes late, and those after
+    /// it do not arrive for about as long as the leases live.
+    KeepaliveHangs,
+    /// A cluster answers the keepalives of groups with TTL 0 for about as long as their leases live.
+    LeaseForgotten,
     /// A new leader is elected.
     TermChange,
     /// A leader that was deposed goes on answering keepalives and key lists from what it has.
@@ -77,6 +82,8 @@ faults! {
     AnswerLost,
     /// The load balancer sends a request to a second gateway too, perhaps much later.
     RequestDoubled,
+    /// A client's requests go to any gateway, as a load balancer spreads them.
+    AnyGateway,
     /// A client does nothing for a while.
     ClientPaused,
     /// A client disappears while it holds a lock or waits for one.

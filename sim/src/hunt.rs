@@ -4,9 +4,12 @@ use crate::faults::Fault;
 use crate::judge::{Finding, Rule};
 use crate::run::{Plan, run};
 use holdfast_gateway::engine::Mutation;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How a mistake is hunted: with which faults (none: those that each seed draws), and in how many
-/// seeds it must be found.
+/// seeds it must be found: at least ten times the median and twice the most that ten ranges of seeds
+/// took.
 #[derive(Debug, Clone, Copy)]
 pub struct Hunt {
     /// The mistake.
@@ -25,36 +28,49 @@ const fn hunt(mutation: Mutation, seeds_max: u64, focus: &'static [Fault]) -> Hu
     }
 }
 
-/// Every mistake that is hunted.
+/// Every mistake there is, and how it is hunted.
 pub const HUNTS: &[Hunt] = &[
     hunt(
         Mutation::PromiseUnproven,
-        4_000,
+        200,
         &[
             Fault::GatewayPaused,
             Fault::LinkDown,
             Fault::RenewAfterRelease,
         ],
     ),
-    hunt(Mutation::PromiseBeyondHold, 10, &[]),
-    hunt(Mutation::ProofWithoutRange, 300, &[]),
-    hunt(Mutation::ReleaseWithoutCompare, 300, &[]),
-    hunt(Mutation::ReleaseUnconfirmed, 600, &[]),
+    hunt(Mutation::PromiseBeyondHold, 20, &[]),
+    hunt(Mutation::ProofWithoutRange, 200, &[]),
+    hunt(Mutation::ProofFromLaterSend, 3_000, &[]),
+    hunt(Mutation::TtlZeroIgnored, 400, &[]),
+    hunt(Mutation::ReleaseWithoutCompare, 200, &[]),
+    hunt(Mutation::ReleaseUnconfirmed, 2_000, &[]),
+    hunt(
+        Mutation::ExpiryUnconfirmed,
+        5_000,
+        &[
+            Fault::WrongRevoke,
+            Fault::TermChange,
+            Fault::LinkDown,
+            Fault::AnyGateway,
+        ],
+    ),
     hunt(
         Mutation::UnknownTakenAsLost,
         50,
         &[Fault::CallLost, Fault::ReplyLost, Fault::ExpiryLag],
     ),
-    hunt(Mutation::MissTakenAsLost, 1_000, &[]),
+    hunt(Mutation::MissTakenAsLost, 100, &[]),
     hunt(Mutation::UnknownTakenAsGranted, 100, &[]),
-    hunt(Mutation::ReadWithoutFence, 300, &[]),
-    hunt(Mutation::WriteWithoutFence, 500, &[]),
-    hunt(Mutation::GhostKept, 800, &[]),
-    hunt(Mutation::DeadlineMovesBack, 100, &[]),
+    hunt(Mutation::ReadWithoutFence, 8_000, &[]),
+    hunt(Mutation::WriteWithoutFence, 200, &[]),
+    hunt(Mutation::GhostKept, 4_000, &[]),
+    hunt(Mutation::DeadlineMovesBack, 50, &[]),
+    hunt(Mutation::FenceByPlainPut, 50, &[]),
     hunt(Mutation::ClaimTrustsOldTable, 2_000, &[]),
     hunt(
         Mutation::HeirForgetsSession,
-        1_000,
+        5_000,
         &[
             Fault::WrongRevoke,
             Fault::TermChange,
@@ -62,14 +78,14 @@ pub const HUNTS: &[Hunt] = &[
             Fault::LinkDown,
         ],
     ),
-    hunt(Mutation::HeirCountsFromGrant, 200, &[]),
+    hunt(Mutation::HeirCountsFromGrant, 100, &[]),
     hunt(
         Mutation::SurveyEndsPending,
-        2_000,
+        1_000,
         &[Fault::Surveys, Fault::SlowLinks],
     ),
-    hunt(Mutation::EndingRevived, 500, &[]),
-    hunt(Mutation::MissingGuardAdmitted, 500, &[]),
+    hunt(Mutation::EndingRevived, 400, &[]),
+    hunt(Mutation::MissingGuardAdmitted, 2_000, &[]),
     hunt(
         Mutation::TokenFromPresentGuard,
         100,
@@ -80,18 +96,59 @@ pub const HUNTS: &[Hunt] = &[
 ];
 
 impl Hunt {
-    /// The first seed in which the judge finds it. What the engine's own checks find does not
-    /// count.
-    pub fn find(&self) -> Option<(u64, Finding)> {
-        (0..self.seeds_max).find_map(|seed| {
-            let plan = Plan {
-                seed,
-                mutation: Some(self.mutation),
-                focus: self.focus,
-                traced: false,
+    /// The first seed, from `first` on, in which the judge finds it, on so many threads. What the
+    /// engine's own checks find does not count, nor what is found without the mistake too. The
+    /// number of threads makes no difference.
+    pub fn find(&self, first: u64, threads: usize) -> Option<(u64, Finding)> {
+        let next = AtomicU64::new(first);
+        let found = Mutex::new(None);
+        std::thread::scope(|scope| {
+            for _ in 0..threads.max(1) {
+                scope.spawn(|| self.work(&next, first + self.seeds_max, &found));
+            }
+        });
+        found.into_inner().unwrap_or_default()
+    }
+
+    /// Tries seed after seed, until one before them has been found.
+    fn work(&self, next: &AtomicU64, end: u64, found: &Mutex<Option<(u64, Finding)>>) {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            let is_over = |found: &Option<(u64, _)>| found.as_ref().is_some_and(|it| it.0 < seed);
+            if seed >= end || found.lock().is_ok_and(|found| is_over(&found)) {
+                return;
+            }
+            let finding = run(self.plan(seed)).finding;
+            let Some(finding) = finding.filter(|finding| finding.rule != Rule::Inside) else {
+                continue;
             };
-            let finding = run(plan).finding?;
-            (finding.rule != Rule::Inside).then_some((seed, finding))
-        })
+            if self.is_found_without(seed) {
+                continue;
+            }
+            if let Ok(mut found) = found.lock()
+                && !is_over(&found)
+            {
+                *found = Some((seed, finding));
+            }
+        }
+    }
+
+    /// The run with the mistake.
+    pub fn plan(&self, seed: u64) -> Plan {
+        Plan {
+            seed,
+            mutation: Some(self.mutation),
+            focus: self.focus,
+            traced: false,
+        }
+    }
+
+    /// Whether it is not the mistake that is found.
+    fn is_found_without(&self, seed: u64) -> bool {
+        let without = Plan {
+            mutation: None,
+            ..self.plan(seed)
+        };
+        run(without).finding.is_some()
     }
 }

@@ -35,7 +35,8 @@ struct Args {
     /// Has the engine make a deliberate mistake, by its name.
     #[arg(long)]
     mutation: Option<String>,
-    /// Hunts every deliberate mistake that must be found, instead of a sweep.
+    /// Hunts every deliberate mistake that must be found, or the one that `--mutation` names, from
+    /// the first seed on, instead of a sweep.
     #[arg(long)]
     hunt: bool,
     /// Exactly these faults can happen, by their names and with commas between them.
@@ -56,8 +57,12 @@ fn main() -> anyhow::Result<ExitCode> {
     // A panic is a finding, and told as one.
     std::panic::set_hook(Box::new(|_| {}));
     let mut out = io::stdout().lock();
+    let threads = match args.threads {
+        Some(threads) => threads,
+        None => std::thread::available_parallelism()?.get(),
+    };
     if args.hunt {
-        return hunt_all(&mut out);
+        return hunt_all(&mut out, args.first, threads, mutation);
     }
     if let Some(seed) = args.seed {
         if args.logs {
@@ -72,13 +77,9 @@ fn main() -> anyhow::Result<ExitCode> {
             traced: true,
             ..plan
         });
-        show(&mut out, seed, &outcome, &args)?;
+        show(&mut out, seed, &outcome, &args, plan)?;
         return Ok(code(outcome.finding.is_none()));
     }
-    let threads = match args.threads {
-        Some(threads) => threads,
-        None => std::thread::available_parallelism()?.get(),
-    };
     let seeds = args.first..args.first + args.seeds;
     let swept = sweep(seeds, threads, args.findings, plan);
     write!(out, "{}", swept.figures)?;
@@ -93,17 +94,47 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(code(swept.findings.is_empty() && never.is_empty()))
 }
 
-fn hunt_all(out: &mut impl Write) -> anyhow::Result<ExitCode> {
+fn hunt_all(
+    out: &mut impl Write,
+    first: u64,
+    threads: usize,
+    only: Option<Mutation>,
+) -> anyhow::Result<ExitCode> {
     let mut all = true;
     for hunt in HUNTS {
-        let (mutation, found) = (hunt.mutation, hunt.find());
-        all &= found.is_some();
-        match found {
-            Some((seed, finding)) => writeln!(out, "{mutation:?}: seed {seed}: {finding}")?,
-            None => writeln!(out, "{mutation:?}: not found in {} seeds", hunt.seeds_max)?,
+        let (mutation, most) = (hunt.mutation, hunt.seeds_max);
+        if only.is_some_and(|only| only != mutation) {
+            continue;
+        }
+        match hunt.find(first, threads) {
+            Some((seed, finding)) => {
+                let tried = seed - first + 1;
+                writeln!(
+                    out,
+                    "{mutation:?}: in {tried} of at most {most} seeds: {finding}"
+                )?;
+                writeln!(out, "again: {}", again(seed, Some(mutation), hunt.focus))?;
+            }
+            None => {
+                all = false;
+                writeln!(out, "{mutation:?}: not found in {most} seeds")?;
+            }
         }
     }
     Ok(code(all))
+}
+
+/// The command that shows a run again.
+fn again(seed: u64, mutation: Option<Mutation>, focus: &[Fault]) -> String {
+    let mut command = format!("make sim SEED={seed}");
+    if let Some(mutation) = mutation {
+        command += &format!(" MUTATION={mutation:?}");
+    }
+    for (at, fault) in focus.iter().enumerate() {
+        command += if at == 0 { " FAULTS=" } else { "," };
+        command += &fault.to_string();
+    }
+    command
 }
 
 fn tell(out: &mut impl Write, swept: &Swept, args: &Args, plan: Plan) -> io::Result<()> {
@@ -116,7 +147,7 @@ fn tell(out: &mut impl Write, swept: &Swept, args: &Args, plan: Plan) -> io::Res
             traced: true,
             ..plan
         });
-        show(out, *seed, &outcome, args)?;
+        show(out, *seed, &outcome, args, plan)?;
     }
     writeln!(
         out,
@@ -126,7 +157,13 @@ fn tell(out: &mut impl Write, swept: &Swept, args: &Args, plan: Plan) -> io::Res
     )
 }
 
-fn show(out: &mut impl Write, seed: u64, outcome: &Outcome, args: &Args) -> io::Result<()> {
+fn show(
+    out: &mut impl Write,
+    seed: u64,
+    outcome: &Outcome,
+    args: &Args,
+    plan: Plan,
+) -> io::Result<()> {
     let name = outcome.finding.as_ref().and_then(|finding| finding.name);
     let lines: Vec<_> = outcome
         .trace
@@ -143,9 +180,13 @@ fn show(out: &mut impl Write, seed: u64, outcome: &Outcome, args: &Args) -> io::
     }
     writeln!(out, "seed {seed}: {}", outcome.options)?;
     match &outcome.finding {
-        Some(finding) => writeln!(out, "{finding}\nagain: make sim SEED={seed}"),
-        None => writeln!(out, "nothing found; trace {:016x}", outcome.trace_hash),
+        Some(finding) => {
+            let again = again(seed, plan.mutation, plan.focus);
+            writeln!(out, "{finding}\nagain: {again}")?;
+        }
+        None => writeln!(out, "nothing found")?,
     }
+    writeln!(out, "trace {:016x}", outcome.trace_hash)
 }
 
 fn mutation_of(name: &str) -> anyhow::Result<Mutation> {

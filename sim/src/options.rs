@@ -56,6 +56,8 @@ const NOT_GENTLE: &[Fault] = &[
     Fault::RequestLost,
     Fault::AnswerLost,
     Fault::KeepalivePartial,
+    Fault::KeepaliveHangs,
+    Fault::LeaseForgotten,
     Fault::ShorterTtl,
     Fault::NoSpace,
 ];
@@ -101,6 +103,12 @@ impl Options {
             true => longest * 3,
             false => longest,
         };
+        // Long as by default, or as short as it may be configured: half as long again as the
+        // longest TTL, and longer than a session's.
+        let group_ttl_ms = match dice.coin() {
+            true => (ttl_ms_max * 3).max(session_ttl_ms * 10),
+            false => (ttl_ms_max * 3 / 2).max(session_ttl_ms + 1_000),
+        };
         let slow = faults.contains(&Fault::SlowLinks);
         Self {
             gateways: dice.pick(&[1, 2, 2, 2, 3]),
@@ -108,9 +116,7 @@ impl Options {
             names: dice.pick(&[1, 2, 2, 3, 5]),
             clients: dice.pick(&[2, 3, 4, 6, 8]),
             session_ttl_ms,
-            group_ttl_ms: (ttl_ms_max * 3)
-                .max(session_ttl_ms * 10)
-                .next_multiple_of(1000),
+            group_ttl_ms: group_ttl_ms.next_multiple_of(1000),
             ttls_ms,
             ttl_ms_max,
             latency_ms: if slow {

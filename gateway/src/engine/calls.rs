@@ -3,6 +3,7 @@
 use crate::engine::batch::Batch;
 use crate::engine::claims::Orphan;
 use crate::engine::cold::ColdJob;
+use crate::engine::mutation::Mutation;
 use crate::engine::round::RoundId;
 use crate::engine::{Effect, Engine};
 use crate::lock_id::GroupId;
@@ -23,6 +24,8 @@ pub(crate) enum Purpose {
     SpareLease(LeaseId),
     Fence,
     Keepalive(RoundId),
+    /// Keepalives that were given up; only a deliberate mistake still wants their answer.
+    LateKeepalive,
     RoundRead(RoundId),
     Guards(Vec<ShardId>),
     Alarms,
@@ -84,7 +87,14 @@ impl Engine {
             Purpose::SessionKey => self.on_session_key(result),
             Purpose::SpareLease(lease) => self.on_spare_lease(lease, &result),
             Purpose::Fence => self.on_fence(result),
-            Purpose::Keepalive(round) => self.on_kept(round, sent, result),
+            Purpose::Keepalive(round) => {
+                if result.is_err() && self.mutated(Mutation::ProofFromLaterSend) {
+                    let purpose = Purpose::LateKeepalive;
+                    self.calls.pending.insert(call, Pending { purpose, sent });
+                }
+                self.on_kept(round, sent, result);
+            }
+            Purpose::LateKeepalive => self.on_kept_late(result),
             Purpose::RoundRead(round) => self.on_round_read(round, result),
             Purpose::Guards(shards) => self.on_guards(&shards, result),
             Purpose::Alarms => self.on_alarms(result),

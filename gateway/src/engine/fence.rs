@@ -60,13 +60,15 @@ impl Engine {
         let (Some(live), Some(key)) = (self.session.live(), self.session_key()) else {
             return;
         };
-        let compare = match self.mutated(Mutation::FenceByPlainPut) {
-            true => Vec::new(),
-            false => vec![Compare::mod_revision(key, self.fence.revision)],
-        };
+        let mut compare = vec![Compare::mod_revision(key, self.fence.revision)];
+        let mut put = self.session_put(live.id, live.lease);
+        if self.mutated(Mutation::FenceByPlainPut) {
+            compare.clear();
+            put.lease = None;
+        }
         let inner = Txn {
             compare,
-            then: vec![TxnOp::Put(self.session_put(live.id, live.lease))],
+            then: vec![TxnOp::Put(put)],
             or_else: self.get_session_key().into_iter().map(TxnOp::Get).collect(),
         };
         let txn = Txn {

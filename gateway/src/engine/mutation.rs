@@ -12,15 +12,16 @@ pub enum Mutation {
     PromiseBeyondHold,
     /// A keepalive's answer proves the session, without the linearizable range.
     ProofWithoutRange,
-    /// A keepalive's answer is credited to the next round's send.
+    /// A keepalive's answer that comes after its round is credited to the round that runs then, as
+    /// if all rounds shared a stream.
     ProofFromLaterSend,
-    /// A keepalive's TTL of 0 counts as the full TTL.
+    /// A keepalive's TTL of 0 counts as the lease's full TTL.
     TtlZeroIgnored,
     /// A lock's record is deleted without any compare.
     ReleaseWithoutCompare,
     /// A release is answered before its delete is confirmed.
     ReleaseUnconfirmed,
-    /// A passed deadline is told before the delete is confirmed.
+    /// A passed deadline is told before the delete is confirmed; the wheel may have found it first.
     ExpiryUnconfirmed,
     /// A look-up or a batch without an answer counts as a lock that is gone.
     UnknownTakenAsLost,
@@ -36,7 +37,7 @@ pub enum Mutation {
     GhostKept,
     /// A renewal for less moves the deadline back.
     DeadlineMovesBack,
-    /// A fence is put without a compare.
+    /// A fence is a plain put: without a compare, and on no lease.
     FenceByPlainPut,
     /// A claim uses the table that this gateway had when it lost the group.
     ClaimTrustsOldTable,

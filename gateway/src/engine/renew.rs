@@ -146,13 +146,8 @@ impl Engine {
                 self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Expired));
             }
             SlotState::Pending => self.fail(job.ticket, Trouble::Unknown),
-            SlotState::Ending => self.end_passed_hold(at, Waiter::Renew(Box::new(job))),
-            SlotState::Held if word.deadline <= self.now => {
-                if self.mutated(Mutation::ExpiryUnconfirmed) {
-                    self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Expired));
-                }
-                self.end_passed_hold(at, Waiter::Renew(Box::new(job)));
-            }
+            SlotState::Ending => self.renew_passed_hold(job, at),
+            SlotState::Held if word.deadline <= self.now => self.renew_passed_hold(job, at),
             SlotState::Held if token != job.renew.token => {
                 self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Stolen));
             }
@@ -167,6 +162,13 @@ impl Engine {
                 }
             },
         }
+    }
+
+    fn renew_passed_hold(&mut self, job: RenewJob, at: SlotRef) {
+        if self.mutated(Mutation::ExpiryUnconfirmed) {
+            self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Expired));
+        }
+        self.end_passed_hold(at, Waiter::Renew(Box::new(job)));
     }
 
     /// The hold is to last longer than its record says: the record is rewritten first, so that

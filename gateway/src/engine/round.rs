@@ -44,6 +44,7 @@ pub(crate) struct RoundId(u64);
 #[derive(Debug)]
 struct Round {
     id: RoundId,
+    begun: Instant,
     waiting_for: u8,
     answers: BTreeMap<LeaseId, (Instant, KeepAliveAnswer)>,
 }
@@ -116,6 +117,7 @@ impl Engine {
         let id = RoundId(self.round.counter);
         let mut round = Round {
             id,
+            begun: self.now,
             waiting_for: 1,
             answers: BTreeMap::new(),
         };
@@ -141,19 +143,28 @@ impl Engine {
         Millis::from_ms(self.settings.session_ttl.as_ms() / 6)
     }
 
+    /// Takes the answer to a burst that was given up for one to the round that runs: a deliberate
+    /// mistake.
+    pub(crate) fn on_kept_late(&mut self, result: Result<Reply, StoreError>) {
+        if let Some(round) = &mut self.round.running
+            && let Ok(Reply::KeepAlive(answers)) = result
+        {
+            let begun = round.begun;
+            let credited = answers.into_iter();
+            round
+                .answers
+                .extend(credited.map(|answer| (answer.lease, (begun, answer))));
+        }
+    }
+
     pub(crate) fn on_kept(
         &mut self,
         id: RoundId,
         sent: Instant,
         result: Result<Reply, StoreError>,
     ) {
-        let interval = self.round_interval();
         let Some(round) = self.round.running.as_mut().filter(|round| round.id == id) else {
             return;
-        };
-        let sent = match self.proof.mutated(Mutation::ProofFromLaterSend) {
-            true => sent + interval,
-            false => sent,
         };
         if let Ok(Reply::KeepAlive(answers)) = result {
             for answer in answers {
@@ -228,7 +239,8 @@ impl Engine {
             .map(|(lease, (sent, answer))| {
                 let ttl = match answer.ttl_s {
                     // Only a deliberate mistake comes here with a TTL of 0.
-                    0 => self.settings.session_ttl,
+                    0 if *lease == live.lease => self.settings.session_ttl,
+                    0 => self.settings.group_ttl,
                     ttl_s => Millis::from_secs(ttl_s.cast_unsigned()),
                 };
                 (*lease, (*sent, proof::proven_until(*sent, ttl)))

@@ -34,6 +34,8 @@ impl World {
         if self.clients[client].waiting.take().is_some() {
             // No answer came in time: nothing is known, and another gateway may know.
             self.other_gateway(client);
+        } else if self.meets(Fault::AnyGateway, 700) {
+            self.other_gateway(client);
         }
         match self.clients[client].doing.clone() {
             Doing::Idle => self.begin_something(client),

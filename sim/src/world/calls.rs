@@ -1,5 +1,6 @@
 //! Engines at work: when they run, and what becomes of their calls.
 
+use super::hangs::Hanging;
 use super::{Event, ReplyPlan, World};
 use crate::clock::Real;
 use crate::faults::Fault;
@@ -125,6 +126,10 @@ impl World {
                 false => self.returns(give_up, at, call, Err(given_up())),
             };
         }
+        let hanging = self.hanging(at, &op);
+        if hanging == Hanging::Gone {
+            return self.returns(give_up, at, call, Err(given_up()));
+        }
         let share = self.options.call_faults_per_mille;
         if self.meets(Fault::CallRefused, share) {
             return self.returns(self.now + 1, at, call, Err(refused()));
@@ -133,7 +138,10 @@ impl World {
             return self.returns(give_up, at, call, Err(given_up()));
         }
         let op = Arc::new(op);
-        let (there, back) = (self.latency(), self.latency());
+        let (there, mut back) = (self.latency(), self.latency());
+        if let Hanging::Late(ms) = hanging {
+            back += ms;
+        }
         let lost = self.meets(Fault::ReplyLost, share);
         let late = self.meets(Fault::CallLate, share);
         let there = match late {
@@ -141,12 +149,15 @@ impl World {
             false => there,
         };
         let arrives = self.now + there;
-        let in_time = arrives + back < give_up;
-        let reply = (in_time && !lost && !late).then_some(ReplyPlan {
+        let plan = ReplyPlan {
             takes: back,
             give_up,
-        });
-        if reply.is_none() {
+        };
+        let in_time = plan.is_in_time(arrives);
+        // On a stream an answer comes when it comes, though nobody waits for it any more.
+        let comes = !lost && !late && (in_time || matches!(*op, Op::KeepAlive { .. }));
+        let reply = comes.then_some(plan);
+        if !(comes && in_time) {
             if self.options.has(Fault::SlowLinks) && !in_time && !late && !self.healed {
                 self.figures.fault(Fault::SlowLinks);
             }
@@ -210,8 +221,9 @@ impl World {
             // What was refused before anything was done has no copy that could come later.
             return;
         }
+        let in_time = reply.filter(|plan| plan.is_in_time(self.now));
         if self.clusters[at.cluster].down_until > self.now {
-            let Some(ReplyPlan { takes, give_up }) = reply else {
+            let Some(ReplyPlan { takes, give_up }) = in_time else {
                 return;
             };
             return match self.dice.coin() {
@@ -238,7 +250,7 @@ impl World {
                 (Ok(Reply::KeepAlive(answers)), Op::KeepAlive { leases })
                     if answers.len() < leases.len() =>
                 {
-                    give_up
+                    give_up.max(self.now)
                 }
                 _ => self.now + takes,
             };

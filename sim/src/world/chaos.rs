@@ -64,6 +64,15 @@ pub(crate) enum Chaos {
     DeposedRevokes {
         cluster: usize,
     },
+    Hang {
+        gateway: usize,
+        cluster: usize,
+        ms: u64,
+    },
+    Forget {
+        cluster: usize,
+        ms: u64,
+    },
     NoSpace {
         cluster: usize,
         raised: bool,
@@ -97,6 +106,8 @@ const DISTURBANCES: &[Fault] = &[
     Fault::WallJump,
     Fault::ClusterDown,
     Fault::LinkDown,
+    Fault::KeepaliveHangs,
+    Fault::LeaseForgotten,
     Fault::TermChange,
     Fault::NoSpace,
     Fault::ExpiryLag,
@@ -175,6 +186,15 @@ impl World {
                     refuses,
                 }
             }
+            Fault::KeepaliveHangs => Chaos::Hang {
+                gateway,
+                cluster,
+                ms: self.lasting_for_groups(),
+            },
+            Fault::LeaseForgotten => Chaos::Forget {
+                cluster,
+                ms: self.lasting_for_groups(),
+            },
             Fault::NoSpace => {
                 let clear = Chaos::NoSpace {
                     cluster,
@@ -269,6 +289,11 @@ impl World {
                 self.cut
                     .insert((gateway, cluster), (self.now + ms, refuses));
             }
+            Chaos::Hang {
+                gateway,
+                cluster,
+                ms,
+            } => self.begin_hang(gateway, cluster, ms),
             other => self.chaos_in_etcd(other),
         }
     }
@@ -325,6 +350,7 @@ impl World {
             Chaos::DeposedRevokes { cluster } => {
                 self.deposed_revokes(cluster);
             }
+            Chaos::Forget { cluster, ms } => self.clusters[cluster].forget_groups(now + ms),
             Chaos::NoSpace { cluster, raised } => {
                 if raised {
                     self.figures.fault(Fault::NoSpace);
@@ -387,6 +413,7 @@ impl World {
     pub(crate) fn heal(&mut self) {
         self.healed = true;
         self.cut.clear();
+        self.hangs.clear();
         let now = self.now;
         for cluster in &mut self.clusters {
             let was_down = cluster.down_until > now;

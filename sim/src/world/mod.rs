@@ -2,6 +2,7 @@
 
 mod calls;
 mod chaos;
+mod hangs;
 mod phases;
 mod requests;
 
@@ -19,6 +20,7 @@ use crate::gateway::{Common, EngineAt, Gateway, cluster_name};
 use crate::judge::{Judge, Terms};
 use crate::options::Options;
 use crate::trace::Trace;
+use hangs::Hang;
 use holdfast_gateway::engine::{CallId, Input, Mutation, Ticket};
 use holdfast_store::{Op, Reply, StoreError};
 use shard_map::records::{Guard, Identity, Record, keys};
@@ -67,11 +69,17 @@ pub(crate) enum Event {
     Chaos(Chaos),
 }
 
-/// When the reply comes, and when the caller has given up.
+/// How long the reply takes, and when the caller gives up: it may come after that.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReplyPlan {
     takes: Real,
     give_up: Real,
+}
+
+impl ReplyPlan {
+    fn is_in_time(&self, arrives: Real) -> bool {
+        arrives + self.takes < self.give_up
+    }
 }
 
 /// An input that waits for an answer.
@@ -103,6 +111,8 @@ pub(crate) struct World {
     open: BTreeMap<Ticket, Open>,
     /// Until when a gateway does not reach a cluster, and whether it is refused at once.
     cut: BTreeMap<(usize, usize), (Real, bool)>,
+    /// The keepalives of groups that hang, by gateway and cluster.
+    hangs: BTreeMap<(usize, usize), Hang>,
     /// How often the guard of a shard was raised.
     guards_raised: BTreeMap<u32, u64>,
     /// Nothing goes wrong any more.
@@ -169,6 +179,7 @@ impl World {
             requests: Vec::new(),
             open: BTreeMap::new(),
             cut: BTreeMap::new(),
+            hangs: BTreeMap::new(),
             guards_raised: BTreeMap::new(),
             healed: false,
             options,

@@ -1,7 +1,8 @@
 //! The simulator's own tests: runs repeat, a sweep finds nothing, and deliberate mistakes are
 //! found. The long sweep and the hunt for every mistake are `make sim-test`.
 
-use holdfast_sim::{Fault, HUNTS, Plan, run, sweep};
+use holdfast_sim::{Fault, HUNTS, Mutation, Plan, run, sweep};
+use std::collections::BTreeSet;
 
 #[test]
 fn the_same_seed_gives_the_same_run_to_the_byte() {
@@ -43,9 +44,37 @@ fn a_short_sweep_finds_nothing() {
 }
 
 #[test]
+fn every_mistake_is_hunted() {
+    let hunted: BTreeSet<_> = HUNTS.iter().map(|hunt| hunt.mutation).collect();
+    assert_eq!(hunted, Mutation::ALL.iter().copied().collect());
+}
+
+#[test]
+fn a_mistake_that_was_found_is_found_again_to_the_byte() {
+    let hunt = HUNTS
+        .iter()
+        .find(|hunt| hunt.mutation == Mutation::TtlZeroIgnored)
+        .expect("it is hunted");
+    let (seed, finding) = hunt.find(0, 2).expect("it is found");
+    let plan = Plan {
+        traced: true,
+        ..hunt.plan(seed)
+    };
+    let (one, two) = (run(plan), run(plan));
+    assert_eq!(one.finding, Some(finding));
+    assert_eq!(one.finding, two.finding);
+    assert_eq!(one.trace, two.trace);
+    assert_eq!(one.trace_hash, two.trace_hash);
+}
+
+#[test]
 fn mistakes_that_are_easily_found_are_found() {
     for hunt in HUNTS.iter().filter(|hunt| hunt.seeds_max <= 100) {
-        assert!(hunt.find().is_some(), "{:?} is not found", hunt.mutation);
+        assert!(
+            hunt.find(0, 2).is_some(),
+            "{:?} is not found",
+            hunt.mutation
+        );
     }
 }
 
