@@ -18,7 +18,8 @@ pub struct Target {
 pub struct BadTarget(String);
 
 impl Target {
-    pub(crate) fn address(&self) -> (&str, u16) {
+    /// Host and port.
+    pub fn address(&self) -> (&str, u16) {
         (&self.host, self.port)
     }
 

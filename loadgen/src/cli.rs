@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::baseline::{BareArgs, BaselineArgs};
 use clap::{Args, Parser, Subcommand};
 use holdfast_client::Target;
 use humantime::Duration;
@@ -20,6 +21,22 @@ pub(crate) enum Command {
     ///
     /// Exit codes: 0 clean, 1 lost locks or findings, 2 usage, 4 could not run.
     Run(Box<RunArgs>),
+
+    /// Measure what a gateway's renewals cost, beside a bare HTTP server.
+    ///
+    /// Holds locks, renews them singly and in batches as fast as one core of a gateway can, and
+    /// does the same with a bare hyper server that answers a constant, in turn. Reports requests
+    /// per second, processor time per request, and their ratios. Wants a machine with two idle
+    /// cores, and the gateway's process on it.
+    ///
+    /// Exit codes: 0 measured, 2 usage, 4 could not run, or something was answered that is no
+    /// success.
+    Baseline(Box<BaselineArgs>),
+
+    /// The bare HTTP server that `baseline` starts and compares with.
+    ///
+    /// Prints its address and serves until standard input ends.
+    Bare(BareArgs),
 }
 
 /// What `loadgen run` is told; also the `config` part of the report.

@@ -55,6 +55,16 @@ pub(crate) const LINE_EVERY: Duration = Duration::from_secs(5);
 pub(crate) const SAMPLES_PER_KIND_MAX: usize = 100;
 /// Past this lateness at the 99th percentile the report warns that it measures the generator.
 pub(crate) const LATENESS_WARN: Duration = Duration::from_millis(100);
+/// Runs of each measurement of `baseline`; more take hours.
+pub(crate) const BASELINE_RUNS_MAX: usize = 1000;
+/// Below this part of its time, a server of `baseline` waited for the client.
+pub(crate) const BASELINE_BUSY_MIN: f64 = 0.95;
+/// Connections over which `baseline` acquires and releases.
+pub(crate) const BASELINE_ASKERS: usize = 32;
+/// Locks that it acquires or releases with one request.
+pub(crate) const BASELINE_BATCH: usize = 100;
+/// How often it tries to.
+pub(crate) const BASELINE_TRIES: usize = 10;
 
 const _: () = assert!(TIMEOUT_MIN.as_millis() < TIMEOUT_MAX.as_millis());
 const _: () = assert!(LOCKS_MAX < u32::MAX);

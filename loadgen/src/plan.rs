@@ -191,7 +191,9 @@ pub(crate) mod tests {
     pub(crate) fn args(args: &str) -> RunArgs {
         let base = "loadgen run --target http://127.0.0.1:1 --seed 7";
         let all = base.split(' ').chain(args.split_whitespace());
-        let Command::Run(args) = Cli::try_parse_from(all).unwrap().command;
+        let Command::Run(args) = Cli::try_parse_from(all).unwrap().command else {
+            unreachable!("the command is `run`");
+        };
         *args
     }
 
