@@ -2,7 +2,7 @@
 
 use super::process;
 use super::wire::{Deck, Reply, Writer, read};
-use crate::limits::{CONNECT_TIMEOUT, TIMEOUT_MAX};
+use crate::limits::TIMEOUT_MAX;
 use anyhow::{Context as _, bail};
 use holdfast_client::{BootClock, Clock as _, Instant};
 use rustix::process::Pid;
@@ -60,11 +60,16 @@ impl Drive {
 
     async fn run_local(self) -> anyhow::Result<Counted> {
         let course = Rc::new(Course::default());
-        let mut loops = JoinSet::new();
+        let mut streams = Vec::with_capacity(self.connections);
         for _ in 0..self.connections {
             let opening = TcpStream::connect(self.address);
-            let stream = tokio::time::timeout(CONNECT_TIMEOUT, opening).await??;
+            let stream = tokio::time::timeout(TIMEOUT_MAX, opening).await??;
             stream.set_nodelay(true)?;
+            streams.push(stream);
+        }
+        // All at once: those that run leave little time to those that connect.
+        let mut loops = JoinSet::new();
+        for stream in streams {
             let (writer, deck) = (Rc::clone(&self.writer), Rc::clone(&self.deck));
             loops.spawn_local(renew(stream, writer, deck, Rc::clone(&course)));
         }
