@@ -12,6 +12,9 @@ use holdfast_gateway::{limits, logs};
 use std::io::Write as _;
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Dev(args) => dev(args),
