@@ -47,9 +47,14 @@ async fn serve<L: Locks>(listener: tokio::net::TcpListener, admin: Arc<Admin<L>>
             let admin = Arc::clone(&admin);
             tokio::spawn(async move {
                 let (timeouts, last) = (Timeouts::default(), Phase::Done);
-                serve_connection(stream, timeouts, &admin.lifecycle, last, async |request| {
-                    admin.answer(&request)
-                })
+                serve_connection(
+                    stream,
+                    timeouts,
+                    &admin.lifecycle,
+                    last,
+                    &(),
+                    async |request| admin.answer(&request),
+                )
                 .await;
                 drop(place);
             });

@@ -8,7 +8,7 @@
 
 use super::edge::{Answer, Edge, json};
 use super::failure::Failure;
-use super::{reply, validate};
+use super::{reply, usual, validate};
 use crate::limits;
 use crate::metrics::{LockCall, Outcome};
 use crate::service::{Locks, RenewOutcome, ServiceError};
@@ -17,12 +17,10 @@ use futures::future::FutureExt as _;
 use futures::stream::{self, StreamExt as _};
 use holdfast_api::{
     AcquireBatch, AcquireResult, BatchReply, ItemError, ReleaseBatch, ReleaseResult, RenewBatch,
-    RenewResult,
 };
 use http::StatusCode;
 use http::request::Parts;
 use hyper::body::Incoming;
-use serde::Serialize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The answer to an item, once there is one.
@@ -34,7 +32,10 @@ pub(super) async fn renew<L: Locks, C: Clock>(
     body: Incoming,
 ) -> Answer {
     let body = edge.read(head, body, limits::BATCH_BODY_BYTES_MAX).await?;
-    let sent: RenewBatch<'_> = edge.parse(&body)?;
+    let sent = match usual::renewals(&body) {
+        Some(sent) => sent,
+        None => edge.parse::<RenewBatch<'_>>(&body)?,
+    };
     check_count("renewals", sent.renewals.len())?;
     let mut items = Vec::with_capacity(sent.renewals.len());
     let mut slow = Vec::new();
@@ -56,10 +57,10 @@ pub(super) async fn renew<L: Locks, C: Clock>(
     }
     run(&mut items, slow, |renew| edge.locks.renew(renew)).await;
     let unix_ms = edge.clock.unix_ms();
-    conclude(edge, LockCall::Renew, items, |told| match told {
-        Ok(outcome) => RenewResult::Answered(reply::renewed(outcome, unix_ms)),
-        Err(error) => RenewResult::Failed { error },
-    })
+    let reply = conclude(edge, LockCall::Renew, items, |results| {
+        reply::renewals_json(results, unix_ms)
+    });
+    Ok((reply, Outcome::Ok))
 }
 
 pub(super) async fn acquire<L: Locks, C: Clock>(
@@ -74,10 +75,14 @@ pub(super) async fn acquire<L: Locks, C: Clock>(
     let (mut items, todo) = sort(sent.map(|sent| validate::acquire(sent, &edge.settings.bounds)));
     run(&mut items, todo, |acquire| edge.locks.acquire(acquire)).await;
     let unix_ms = edge.clock.unix_ms();
-    conclude(edge, LockCall::Acquire, items, |told| match told {
-        Ok(outcome) => AcquireResult::Answered(reply::acquired(&outcome, unix_ms)),
-        Err(error) => AcquireResult::Failed { error },
-    })
+    let results = conclude(edge, LockCall::Acquire, items, |results| {
+        let told = |told| match told {
+            Ok(outcome) => AcquireResult::Answered(reply::acquired(&outcome, unix_ms)),
+            Err(error) => AcquireResult::Failed { error },
+        };
+        results.map(told).collect()
+    });
+    json(StatusCode::OK, &BatchReply { results }, Outcome::Ok)
 }
 
 pub(super) async fn release<L: Locks, C: Clock>(
@@ -90,10 +95,14 @@ pub(super) async fn release<L: Locks, C: Clock>(
     check_count("releases", sent.releases.len())?;
     let (mut items, todo) = sort(sent.releases.iter().map(validate::release));
     run(&mut items, todo, |release| edge.locks.release(release)).await;
-    conclude(edge, LockCall::Release, items, |told| match told {
-        Ok(outcome) => ReleaseResult::Answered(reply::released(outcome)),
-        Err(error) => ReleaseResult::Failed { error },
-    })
+    let results = conclude(edge, LockCall::Release, items, |results| {
+        let told = |told| match told {
+            Ok(outcome) => ReleaseResult::Answered(reply::released(outcome)),
+            Err(error) => ReleaseResult::Failed { error },
+        };
+        results.map(told).collect()
+    });
+    json(StatusCode::OK, &BatchReply { results }, Outcome::Ok)
 }
 
 fn check_count(field: &str, count: usize) -> Result<(), Failure> {
@@ -166,31 +175,30 @@ where
     }
 }
 
-/// Puts the results into one reply, in the order of the items, and counts how they went.
-fn conclude<L, C, T, R: Serialize>(
+/// Gives the results, in the order of the items, to `write`, and counts how they went.
+fn conclude<L, C, T, R>(
     edge: &Edge<L, C>,
     call: LockCall,
     items: Vec<Item<T>>,
-    result_of: impl Fn(Result<T, ItemError>) -> R,
-) -> Answer
+    write: impl FnOnce(&mut dyn ExactSizeIterator<Item = Result<T, ItemError>>) -> R,
+) -> R
 where
     Outcome: for<'a> From<&'a T>,
 {
     let mut tally = Tally::default();
-    let results = items
-        .into_iter()
-        .map(|item| {
-            // [`run`] leaves none without an answer.
-            let told = item.unwrap_or_else(|| Err(Failure::unknown()));
-            tally.add(match &told {
-                Ok(outcome) => outcome.into(),
-                Err(failure) => Outcome::Failed(failure.code),
-            });
-            result_of(told.map_err(Failure::into_item))
-        })
-        .collect();
+    let mut results = items.into_iter().map(|item| {
+        // [`run`] leaves none without an answer.
+        let told = item.unwrap_or_else(|| Err(Failure::unknown()));
+        tally.add(match &told {
+            Ok(outcome) => outcome.into(),
+            Err(failure) => Outcome::Failed(failure.code),
+        });
+        told.map_err(Failure::into_item)
+    });
+    let written = write(&mut results);
+    drop(results);
     tally.count(edge, call);
-    json(StatusCode::OK, &BatchReply { results }, Outcome::Ok)
+    written
 }
 
 /// How the items went.

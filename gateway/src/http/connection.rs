@@ -1,7 +1,8 @@
 //! One client connection, from its acceptance to its end.
 
 use super::Timeouts;
-use super::guard::Guard;
+use super::express::Express;
+use super::guard::{Guard, Written};
 use super::reply::Reply;
 use crate::lifecycle::{Lifecycle, Phase};
 use crate::limits;
@@ -19,20 +20,27 @@ use tokio::net::TcpStream;
 /// Serves a connection until the client ends it, or the process is in phase `last`: then what is
 /// under way is finished. In [`Phase::Done`] it is cut off.
 ///
-/// `answer` gets every request, and the guard's own ones for what it refused
-/// ([`fault_of`](super::guard::fault_of)).
-pub(crate) async fn serve<A, F>(
+/// `answer` gets every request that `express` does not answer at once, and the guard's own ones
+/// for what it refused ([`fault_of`](super::guard::fault_of)).
+pub(crate) async fn serve<X, A, F>(
     stream: TcpStream,
     timeouts: Timeouts,
     lifecycle: &Lifecycle,
     last: Phase,
+    express: &X,
     answer: A,
 ) where
+    X: Express,
     A: Fn(Request<Incoming>) -> F,
     F: Future<Output = Reply>,
 {
-    let service = service_fn(|request| answer(request).map(Ok::<_, Infallible>));
-    let guard = Guard::new(stream, timeouts);
+    let written = Written::default();
+    let service = service_fn(|request| {
+        let written = written.clone();
+        let told = move |body| written.told(body);
+        answer(request).map(|reply| Ok::<_, Infallible>(reply.map(told)))
+    });
+    let guard = Guard::new(stream, timeouts, express, written.clone());
     let connection = http1::Builder::new()
         // The guard keeps the time for headers, by rules of its own.
         .header_read_timeout(None)

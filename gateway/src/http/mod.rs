@@ -4,6 +4,7 @@
 //! (`guard`), the router (`route`), the body reader (`body`), the JSON reader (`parse`), the
 //! check of what is meant (`validate`), the service ([`Locks`](crate::service::Locks)), and the
 //! writer of replies (`reply`). All but the first, the second and the body reader are pure.
+//! A renewal with nothing unusual about it is answered by the guard (`express`).
 //!
 //! What a client's disconnect does, on every route: a request whose body has not arrived is
 //! forgotten; one that reached the service goes on there, and its answer is dropped. The client
@@ -13,6 +14,7 @@ mod batch;
 mod body;
 mod connection;
 mod edge;
+mod express;
 mod failure;
 mod guard;
 mod parse;

@@ -1,13 +1,13 @@
 //! Writes replies. This is the one place where errors become HTTP.
 
 use super::failure::Failure;
-use super::stamp::{RFC3339_BYTES, push_rfc3339};
+use super::stamp::{RFC3339_BYTES, Stamp};
 use crate::service::{AcquireOutcome, Ended, Refusal, ReleaseOutcome, RenewOutcome, Renewed};
 use crate::time::Millis;
 use bytes::Bytes;
 use holdfast_api::{
-    AcquireReply, EndReason, ErrorCode, Problem, RefusalReason, ReleaseReply, RenewReply,
-    TokenMismatch,
+    AcquireReply, EndReason, ErrorCode, ItemError, Problem, RefusalReason, ReleaseReply,
+    RenewReply, RenewResult, TokenMismatch,
 };
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
@@ -88,11 +88,16 @@ fn with_type(status: StatusCode, content_type: &HeaderValue, body: Bytes) -> Rep
 
 fn encode<T: Serialize>(body: &T) -> Bytes {
     let mut bytes = Vec::with_capacity(REPLY_BYTES_USUAL);
-    // The wire types have string keys and finite numbers only, so there is nothing to fail.
-    if serde_json::to_writer(&mut bytes, body).is_err() {
-        bytes.clear();
-    }
+    append(&mut bytes, body);
     Bytes::from(bytes)
+}
+
+fn append<T: Serialize>(bytes: &mut Vec<u8>, value: &T) {
+    let before = bytes.len();
+    // The wire types have string keys and finite numbers only, so there is nothing to fail.
+    if serde_json::to_writer(&mut *bytes, value).is_err() {
+        bytes.truncate(before);
+    }
 }
 
 /// Tells a client the answer to its acquire.
@@ -130,20 +135,62 @@ pub(super) fn acquired(outcome: &AcquireOutcome, unix_ms: u64) -> AcquireReply {
 }
 
 /// The whole reply to a renewal that goes on.
-///
-/// The same as [`renewed`] in JSON, written by hand because this is nine in ten of all replies,
-/// and the serializer, which looks at every character of every name, costs as much as everything
-/// else that such a reply needs.
 pub(super) fn renewed_json(told: Renewed, unix_ms: u64) -> Reply {
-    let mut body = String::with_capacity(REPLY_BYTES_USUAL);
-    body.push_str(r#"{"renewed":true,"expiresAt":""#);
-    push_rfc3339(&mut body, unix_ms.saturating_add(told.ttl.as_ms()));
-    body.push_str(r#"","ttlMs":"#);
-    body.push_str(itoa::Buffer::new().format(told.ttl.as_ms()));
-    body.push_str(r#","renewAfterMs":"#);
-    body.push_str(itoa::Buffer::new().format(told.renew_after.as_ms()));
-    body.push('}');
+    let mut body = Vec::with_capacity(REPLY_BYTES_USUAL);
+    push_renewed_at(&mut body, told, unix_ms);
     with_type(StatusCode::OK, &JSON, Bytes::from(body))
+}
+
+/// The body of that reply, appended.
+pub(super) fn push_renewed_at(body: &mut Vec<u8>, told: Renewed, unix_ms: u64) {
+    let mut expiry = Stamp::new(unix_ms.saturating_add(told.ttl.as_ms()));
+    push_renewed(body, told, unix_ms, &mut expiry);
+}
+
+/// How long it is.
+pub(super) fn renewed_bytes(told: Renewed) -> usize {
+    const AROUND: usize =
+        r#"{"renewed":true,"expiresAt":"","ttlMs":,"renewAfterMs":}"#.len() + RFC3339_BYTES;
+    let digits = |ms: u64| ms.checked_ilog10().map_or(1, |more| more as usize + 1);
+    AROUND + digits(told.ttl.as_ms()) + digits(told.renew_after.as_ms())
+}
+
+/// The whole reply to a batch of renewals.
+pub(super) fn renewals_json(
+    results: impl ExactSizeIterator<Item = Result<RenewOutcome, ItemError>>,
+    unix_ms: u64,
+) -> Reply {
+    const END: &[u8] = b"]}";
+    let mut body = Vec::with_capacity(REPLY_BYTES_USUAL * (results.len() + 1));
+    let mut expiry = Stamp::new(unix_ms);
+    body.extend_from_slice(br#"{"results":["#);
+    for (at, result) in results.enumerate() {
+        if at > 0 {
+            body.push(b',');
+        }
+        match result {
+            Ok(RenewOutcome::Renewed(told)) => push_renewed(&mut body, told, unix_ms, &mut expiry),
+            Ok(ended) => append(&mut body, &RenewResult::Answered(renewed(ended, unix_ms))),
+            Err(error) => append(&mut body, &RenewResult::Failed { error }),
+        }
+    }
+    body.extend_from_slice(END);
+    with_type(StatusCode::OK, &JSON, Bytes::from(body))
+}
+
+/// The same as [`renewed`] in JSON, written by hand because this is nine in ten of all results,
+/// and the serializer, which looks at every character of every name, costs as much as everything
+/// else that such a result needs. `expiry` is of the result before it.
+fn push_renewed(body: &mut Vec<u8>, told: Renewed, unix_ms: u64, expiry: &mut Stamp) {
+    let expires_at = expiry.at(unix_ms.saturating_add(told.ttl.as_ms()));
+    body.extend_from_slice(br#"{"renewed":true,"expiresAt":""#);
+    body.extend_from_slice(expires_at.as_bytes());
+    body.extend_from_slice(br#"","ttlMs":"#);
+    body.extend_from_slice(itoa::Buffer::new().format(told.ttl.as_ms()).as_bytes());
+    body.extend_from_slice(br#","renewAfterMs":"#);
+    let renew_after_ms = told.renew_after.as_ms();
+    body.extend_from_slice(itoa::Buffer::new().format(renew_after_ms).as_bytes());
+    body.push(b'}');
 }
 
 /// Tells a client the answer to its renewal.
@@ -179,9 +226,8 @@ pub(super) fn released(outcome: ReleaseOutcome) -> ReleaseReply {
 }
 
 fn expiry(unix_ms: u64, after: Millis) -> String {
-    let mut text = String::with_capacity(RFC3339_BYTES);
-    push_rfc3339(&mut text, unix_ms.saturating_add(after.as_ms()));
-    text
+    let at = unix_ms.saturating_add(after.as_ms());
+    Stamp::new(at).as_str().to_owned()
 }
 
 #[cfg(test)]
@@ -201,9 +247,50 @@ mod tests {
             let reply = renewed(RenewOutcome::Renewed(told), unix_ms);
             let by_serializer = json(StatusCode::OK, &reply);
             assert_eq!(by_hand.headers(), by_serializer.headers());
-            let body =
-                |reply: Reply| async { reply.into_body().collect().await.unwrap().to_bytes() };
-            assert_eq!(body(by_hand).await, body(by_serializer).await);
+            let by_hand = text(by_hand).await;
+            assert_eq!(by_hand.len(), renewed_bytes(told));
+            assert_eq!(by_hand, text(by_serializer).await);
         }
+    }
+
+    #[tokio::test]
+    async fn the_batch_written_by_hand_is_what_the_serializer_writes() {
+        let unix_ms = 1_796_000_000_500;
+        let told = |ttl_ms| {
+            Ok(RenewOutcome::Renewed(Renewed {
+                ttl: Millis::from_ms(ttl_ms),
+                renew_after: Millis::from_ms(ttl_ms / 3),
+            }))
+        };
+        let failed = Failure::overloaded("come back").into_item();
+        for results in [
+            vec![],
+            vec![told(1000)],
+            vec![
+                told(29_700),
+                told(29_700),
+                Ok(RenewOutcome::Ended(Ended::Stolen)),
+                told(5000),
+                Err(failed),
+                told(29_700),
+            ],
+        ] {
+            let by_serializer = results.iter().cloned().map(|result| match result {
+                Ok(outcome) => RenewResult::Answered(renewed(outcome, unix_ms)),
+                Err(error) => RenewResult::Failed { error },
+            });
+            let results_of = holdfast_api::BatchReply {
+                results: by_serializer.collect(),
+            };
+            let by_serializer = json(StatusCode::OK, &results_of);
+            let by_hand = renewals_json(results.into_iter(), unix_ms);
+            assert_eq!(by_hand.headers(), by_serializer.headers());
+            assert_eq!(text(by_hand).await, text(by_serializer).await);
+        }
+    }
+
+    async fn text(reply: Reply) -> String {
+        let body = reply.into_body().collect().await.unwrap().to_bytes();
+        String::from_utf8(body.to_vec()).unwrap()
     }
 }

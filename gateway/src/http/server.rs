@@ -70,6 +70,7 @@ pub async fn serve<L: Locks, C: Clock>(listener: TcpListener, edge: Arc<Edge<L, 
                     edge.settings.timeouts,
                     &edge.lifecycle,
                     Phase::Finishing,
+                    &*edge,
                     |request| edge.answer(request),
                 )
                 .await;

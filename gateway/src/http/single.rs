@@ -7,7 +7,7 @@ use super::failure::Failure;
 use super::{reply, usual, validate};
 use crate::limits;
 use crate::metrics::{LockCall, Outcome};
-use crate::service::{Locks, ReleaseOutcome, Renew, RenewOutcome, ServiceError};
+use crate::service::{Locks, ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError};
 use crate::time::Clock;
 use holdfast_api::{AcquireRequest, ReleaseRequest};
 use http::StatusCode;
@@ -42,6 +42,13 @@ fn renew_from_memory<L: Locks, C: Clock>(
         Some(result) => Ok(answer_renewal(edge, result.map(RenewOutcome::Renewed))),
         None => Err(Box::new(renew)),
     })
+}
+
+/// The answer to a renewal in the usual form that is good and can be given from memory.
+pub(super) fn renew_at_once<L: Locks, C: Clock>(edge: &Edge<L, C>, body: &[u8]) -> Option<Renewed> {
+    let sent = usual::renewal(body)?;
+    let renew = validate::renew(&sent, &edge.settings.bounds).ok()?;
+    edge.locks.try_renew(edge.clock.now(), &renew)?.ok()
 }
 
 fn answer_renewal<L: Locks, C: Clock>(

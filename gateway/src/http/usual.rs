@@ -1,47 +1,83 @@
-//! Reads a renewal in the form that nearly every client sends. Pure.
+//! Reads renewals in the form that nearly every client sends. Pure.
 //!
 //! Nine in ten of all requests are renewals, and the general reader's work on one (recognising
 //! names in any order, strings with escapes, numbers of any kind) is a tenth of what the whole
-//! request costs. What is not exactly in the usual form is none of this module's business: the
-//! general reader reads it, or says what is wrong with it. Where this one reads something, the
-//! general one reads the same.
+//! request costs, and a fifth of what one in a batch costs. What is not exactly in the usual form
+//! is none of this module's business: the general reader reads it, or says what is wrong with it.
+//! Where this one reads something, the general one reads the same.
 
-use holdfast_api::RenewRequest;
+use crate::limits;
+use holdfast_api::{RenewBatch, RenewRequest};
 use std::borrow::Cow;
 
 /// So many digits always fit a `u64`.
 const DIGITS_MAX: usize = 19;
+/// A renewal of a name of one byte is longer. For the size of a buffer only.
+const RENEWAL_BYTES_MIN: usize = 64;
 
 /// The renewal, if `body` is `{"lockId":"...","fencingToken":...}`, perhaps with `"ttlMs":...` at
 /// the end, in this order, with spaces between the parts or without.
 pub(super) fn renewal(body: &[u8]) -> Option<RenewRequest<'_>> {
     let mut left = Left(body);
+    let renewal = left.renewal()?;
+    left.ended().then_some(renewal)
+}
+
+/// The batch, if `body` is `{"renewals":[...]}` with at least one renewal in such a form, and no
+/// more than are allowed.
+pub(super) fn renewals(body: &[u8]) -> Option<RenewBatch<'_>> {
+    let mut left = Left(body);
     left.byte(b'{')?;
-    left.name(br#""lockId""#)?;
-    let lock_id = left.plain_text()?;
-    left.byte(b',')?;
-    left.name(br#""fencingToken""#)?;
-    let fencing_token = left.whole()?;
-    let ttl_ms = match left.byte(b',') {
-        Some(()) => {
-            left.name(br#""ttlMs""#)?;
-            Some(left.whole()?)
+    left.name(br#""renewals""#)?;
+    left.byte(b'[')?;
+    let room = (body.len() / RENEWAL_BYTES_MIN).min(limits::BATCH_ITEMS_MAX);
+    let mut renewals = Vec::with_capacity(room);
+    loop {
+        renewals.push(left.renewal()?);
+        if left.byte(b',').is_none() {
+            break;
         }
-        None => None,
-    };
+        if renewals.len() == limits::BATCH_ITEMS_MAX {
+            return None;
+        }
+    }
+    left.byte(b']')?;
     left.byte(b'}')?;
-    left.spaces();
-    left.0.is_empty().then_some(RenewRequest {
-        lock_id: Cow::Borrowed(lock_id),
-        fencing_token,
-        ttl_ms,
-    })
+    left.ended().then_some(RenewBatch { renewals })
 }
 
 /// What is left to read.
 struct Left<'a>(&'a [u8]);
 
 impl<'a> Left<'a> {
+    fn renewal(&mut self) -> Option<RenewRequest<'a>> {
+        self.byte(b'{')?;
+        self.name(br#""lockId""#)?;
+        let lock_id = self.plain_text()?;
+        self.byte(b',')?;
+        self.name(br#""fencingToken""#)?;
+        let fencing_token = self.whole()?;
+        let ttl_ms = match self.byte(b',') {
+            Some(()) => {
+                self.name(br#""ttlMs""#)?;
+                Some(self.whole()?)
+            }
+            None => None,
+        };
+        self.byte(b'}')?;
+        Some(RenewRequest {
+            lock_id: Cow::Borrowed(lock_id),
+            fencing_token,
+            ttl_ms,
+        })
+    }
+
+    /// Whether nothing but spaces is left.
+    fn ended(&mut self) -> bool {
+        self.spaces();
+        self.0.is_empty()
+    }
+
     fn spaces(&mut self) {
         while let [b' ' | b'\t' | b'\n' | b'\r', rest @ ..] = self.0 {
             self.0 = rest;
@@ -138,6 +174,43 @@ mod tests {
             r#"{"lockId":"a"#,
         ] {
             assert_eq!(renewal(body.as_bytes()), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_batch_in_the_usual_form_is_read() {
+        let one = r#"{"lockId":"lock-A_9","fencingToken":4711}"#;
+        let two = r#"{ "lockId": "b", "fencingToken": 1, "ttlMs": 5 }"#;
+        for (body, count) in [
+            (format!(r#"{{"renewals":[{one}]}}"#), 1),
+            (
+                format!(" {{ \"renewals\" : [ {two} ,\n{one}, {two} ] }} "),
+                3,
+            ),
+        ] {
+            let read = renewals(body.as_bytes()).unwrap();
+            assert_eq!(read.renewals.len(), count);
+            assert_eq!(read, serde_json::from_str(&body).unwrap(), "{body}");
+        }
+    }
+
+    #[test]
+    fn every_other_batch_is_left_to_the_general_reader() {
+        let one = r#"{"lockId":"a","fencingToken":1}"#;
+        let many = vec![one; limits::BATCH_ITEMS_MAX + 1].join(",");
+        for body in [
+            r#"{"renewals":[]}"#.to_owned(),
+            format!(r#"{{"renewals":[{one},]}}"#),
+            format!(r#"{{"renewals":[{one} {one}]}}"#),
+            format!(r#"{{"renewals":[{one}],"other":1}}"#),
+            format!(r#"{{"renewals":[{one}],"renewals":[{one}]}}"#),
+            format!(r#"{{"renewals":[{one}]}}x"#),
+            format!(r#"{{"renewals":[{one}]"#),
+            format!(r#"[[{one}]]"#),
+            r#"{"renewals":[["a",1]]}"#.to_owned(),
+            format!(r#"{{"renewals":[{many}]}}"#),
+        ] {
+            assert_eq!(renewals(body.as_bytes()), None, "{body:.80}");
         }
     }
 

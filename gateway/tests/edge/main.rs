@@ -9,6 +9,8 @@ mod attacks;
 #[cfg(test)]
 mod batches;
 #[cfg(test)]
+mod express;
+#[cfg(test)]
 mod fake;
 #[cfg(test)]
 mod fixture;
