@@ -155,6 +155,8 @@ pub const HERITAGE_TIME: Millis = Millis::from_secs(60);
 pub const WANTED_ROUND_INTERVAL: Millis = Millis::from_ms(100);
 /// Requests about the locks of one cluster that one other gateway owes answers to.
 pub const FORWARDS_PER_CLUSTER_MAX: usize = 16_384;
+/// Between two frames with calls to another gateway: what a gateway pays is per frame.
+pub const PEER_FRAME_INTERVAL: Millis = Millis::from_ms(2);
 /// Frames that wait for a connection to another gateway, beside requests: a group each.
 pub const UNTOLD_MAX: usize = GROUPS_MAX;
 /// Requests in one frame to another gateway.

@@ -13,7 +13,7 @@ use crate::engine::Trouble;
 use crate::limits;
 use crate::peer::wire::{Call, CallNo, Frame, Said};
 use crate::service::{Forward, ForwardOutcome};
-use crate::time::{Instant, Millis};
+use crate::time::Instant;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -146,12 +146,14 @@ impl<A> Link<A> {
         }
     }
 
-    /// Sends what has come together: one frame a millisecond, unless there are more calls than one
-    /// takes. A call on a quiet link goes at once; under load a frame carries many, and a gateway
+    /// Sends what has come together: a frame every two milliseconds, unless there are more calls than
+    /// one takes. A call on a quiet link goes at once; under load a frame carries many, and a gateway
     /// pays for frames rather than for calls.
     pub(super) fn flush(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
         let full = self.outbox.len() >= limits::CALLS_PER_FRAME_MAX;
-        if !matches!(self.state, State::Up { .. }) || now == self.flushed && !full {
+        if !matches!(self.state, State::Up { .. })
+            || now.since(self.flushed) < limits::PEER_FRAME_INTERVAL && !full
+        {
             return;
         }
         while !self.outbox.is_empty() {
@@ -237,7 +239,9 @@ impl<A> Link<A> {
         let (_, oldest) = self.pending.first_key_value()?;
         let timeout = oldest.since + limits::REQUEST_TIMEOUT;
         let look = match self.state {
-            State::Up { .. } if !self.outbox.is_empty() => self.flushed + Millis::from_ms(1),
+            State::Up { .. } if !self.outbox.is_empty() => {
+                self.flushed + limits::PEER_FRAME_INTERVAL
+            }
             State::Up { heard, pinged } => heard.max(pinged) + limits::PEER_PING_INTERVAL,
             State::Idle | State::Down(_) | State::Dialing(_) | State::Retrying(_) => return None,
         };

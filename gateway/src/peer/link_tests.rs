@@ -205,14 +205,14 @@ fn a_peer_that_was_quiet_because_nothing_was_asked_is_not_suspected() {
 }
 
 #[test]
-fn calls_of_one_millisecond_share_a_frame_and_the_first_does_not_wait() {
+fn calls_that_come_close_together_share_a_frame_and_the_first_does_not_wait() {
     let mut link = connected();
     assert_eq!(ask(&mut link, after(5), 1).len(), 1, "it goes at once");
     assert_eq!(ask(&mut link, after(5), 2), []);
-    assert_eq!(ask(&mut link, after(5), 3), []);
-    assert_eq!(link.next_wakeup(), Some(after(6)));
+    assert_eq!(ask(&mut link, after(6), 3), []);
+    assert_eq!(link.next_wakeup(), Some(after(7)));
     let mut steps = Steps::new();
-    link.flush(after(6), &mut steps);
+    link.flush(after(7), &mut steps);
     match &steps[..] {
         [Step::Send(Frame::Calls(calls))] => assert_eq!(calls.len(), 2),
         other => panic!("{other:?}"),
