@@ -2,7 +2,7 @@
 # this folder; fetched tools live in .tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help tools run build check test fmt deny docs tree main-job quick-tests real-tests sim sim-test bench
+.PHONY: help tools run build check test fmt deny docs tree main-job quick-tests real-tests sim sim-test model bench
 
 # The etcd client is generated from etcd's protocol files when it is compiled.
 export PROTOC := $(CURDIR)/.tools/protoc/bin/protoc
@@ -39,6 +39,11 @@ sim: $(PROTOC) ## simulate SEEDS=1000 runs from FIRST=0 on, or show the run of o
 sim-test: $(PROTOC) ## the fixed sweep of the simulator, and the hunt for deliberate mistakes
 	$(SIM) --seeds 10000
 	$(SIM) --hunt
+
+MODEL = cargo run $(CARGO_FLAGS) -q --profile sim -p holdfast-model --bin model --
+
+model: ## search the large scenes of the ownership model, or BOUNDS='--gateways 3 --late-writes 2' of your own
+	$(MODEL) $(if $(BOUNDS)$(MUTATION),search $(BOUNDS) $(if $(MUTATION),--mutation $(MUTATION)),scenes)
 
 bench: tools ## time the engine alone, and acquires in batches against one transaction per lock
 	cargo bench $(CARGO_FLAGS) -p holdfast-gateway --bench engine --bench acquires
