@@ -108,6 +108,9 @@ pub const BATCHES_IN_FLIGHT_MAX: usize = 8;
 pub const OPEN_REQUESTS_MAX: usize = 65_536;
 /// An open request is answered after this, with what is known: the API promises 5 s.
 pub const REQUEST_TIMEOUT: Millis = Millis::from_ms(4_500);
+/// A request that was forwarded to a gateway which does not own its lock is tried a second time if
+/// no more time than this has passed: the second try may take as long as any request.
+pub const SECOND_TRY_WITHIN: Millis = Millis::from_ms(400);
 /// A call to etcd is given up after this.
 pub const CALL_TIMEOUT: Millis = Millis::from_ms(4_000);
 /// Between two tries of a step that failed.
@@ -178,6 +181,8 @@ pub const PEER_PING_INTERVAL: Millis = Millis::from_ms(300);
 pub const PEER_SILENCE_MAX: Millis = Millis::from_ms(1_000);
 /// Another gateway that was given up is asked again after this.
 pub const PEER_RETRY: Millis = Millis::from_ms(500);
+/// For so long after that, requests do not wait for it to be reached again.
+pub const PEER_FAILURE_COUNTS: Millis = Millis::from_secs(3);
 /// The handshake of two gateways takes at most this.
 pub const PEER_HANDSHAKE_TIMEOUT: Millis = Millis::from_ms(900);
 /// A connection to another gateway on which nothing was asked for so long is closed.
@@ -190,13 +195,15 @@ const _: () = {
     assert!(BATCH_OPS_MAX + 1 + NESTED_OPS_MAX <= ETCD_TXN_OPS_MAX);
     assert!(2 * COLD_BATCH_MAX <= ETCD_TXN_OPS_MAX);
     assert!(GROUP_LOCKS_MAX <= u16::MAX as usize);
-    assert!(REQUEST_TIMEOUT.as_ms() < 5_000);
+    assert!(SECOND_TRY_WITHIN.as_ms() + REQUEST_TIMEOUT.as_ms() < ANSWER_MAX.as_ms());
     assert!(CALL_TIMEOUT.as_ms() < REQUEST_TIMEOUT.as_ms());
     assert!(TTL_MIN.as_ms() > 2 * PROOF_MARGIN.as_ms());
     let longest_call = NAME_BYTES_MAX + CLIENT_ID_BYTES_MAX + 256;
     assert!(CALLS_PER_FRAME_MAX * longest_call <= PEER_FRAME_BYTES_MAX);
     assert!(2 * PEER_PING_INTERVAL.as_ms() < PEER_SILENCE_MAX.as_ms());
     assert!(PEER_HANDSHAKE_TIMEOUT.as_ms() < PEER_SILENCE_MAX.as_ms());
+    // While there are requests, each failure is followed by another try within this.
+    assert!(PEER_SILENCE_MAX.as_ms() + PEER_RETRY.as_ms() < PEER_FAILURE_COUNTS.as_ms());
 };
 /// Shards of `gateway dev`.
 pub const DEV_SHARDS: u32 = 256;

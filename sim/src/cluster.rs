@@ -6,7 +6,7 @@ use crate::faults::Fault;
 use crate::figures::Figures;
 use holdfast_store::{
     Get, KeepAliveAnswer, Key, KeyRange, KeyValue, LeaseId, Model, ModelTime, Op, Put, Reply,
-    StoreError, Txn, TxnOp, TxnOpReply,
+    Revision, StoreError, Txn, TxnOp, TxnOpReply, WatchEvent,
 };
 use std::collections::BTreeSet;
 
@@ -36,6 +36,8 @@ pub(crate) struct Cluster {
     /// Leases with a session's TTL.
     session_leases: BTreeSet<LeaseId>,
     session_ttl_s: u32,
+    /// Sessions that ended before this were looked for.
+    looked_at: Revision,
 }
 
 impl Cluster {
@@ -50,6 +52,7 @@ impl Cluster {
             down_until: 0,
             session_leases: BTreeSet::new(),
             session_ttl_s: u32::try_from(session_ttl_ms / 1000).unwrap_or(u32::MAX),
+            looked_at: Revision(1),
         }
     }
 
@@ -220,6 +223,20 @@ impl Cluster {
         };
         let done = self.apply(now, &Op::Txn(txn));
         debug_assert!(done.is_ok(), "{done:?}");
+    }
+
+    /// How many sessions have ended since this was asked last.
+    pub(crate) fn sessions_ended(&mut self, now: Real) -> usize {
+        self.model.advance(self.time(now));
+        let sessions = KeyRange::prefix(Key::from("/holdfast/sessions/"));
+        let is_end = |event: &WatchEvent| matches!(event, WatchEvent::Delete(..));
+        let ended = match self.model.events_from(self.looked_at, &sessions) {
+            Ok(events) => events.filter(is_end).count(),
+            // A watch that has fallen behind is made again, and looks then.
+            Err(_) => 1,
+        };
+        self.looked_at = Revision(self.model.header().revision.0 + 1);
+        ended
     }
 
     /// What it has with this prefix.

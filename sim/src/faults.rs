@@ -52,6 +52,18 @@ faults! {
     ClusterDown,
     /// A gateway does not reach a cluster.
     LinkDown,
+    /// Two gateways do not reach each other, in one direction or in both; or one reaches no other.
+    PeerCut,
+    /// A connection between two gateways breaks.
+    PeerReset,
+    /// What goes between two gateways takes long.
+    PeerSlow,
+    /// A client and a gateway do not reach each other.
+    ClientCut,
+    /// A gateway hears late, or never, that a session has ended.
+    HintLost,
+    /// A gateway hears that a session has ended, and none has.
+    HintFalse,
     /// etcd has no space left.
     NoSpace,
     /// etcd ends leases late.
@@ -60,6 +72,10 @@ faults! {
     GatewayKilled,
     /// A gateway gives its session up and ends, and is started again later.
     GatewayStopped,
+    /// All gateways are stopped and started again, one after the other.
+    RollingRestart,
+    /// All gateways are killed, and come back after the longest TTL.
+    AllDown,
     /// A gateway's process is stopped for a while.
     GatewayPaused,
     /// One engine's task is stopped for a while, the rest of its process is not.

@@ -4,6 +4,20 @@ use crate::faults::Fault;
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// What a sweep must have exercised besides faults.
+const EXERCISED: &[&str] = &[
+    "clocks read before a stop",
+    "forwarded re-entries",
+    "forwards answered: not known",
+    "forwards answered: not mine",
+    "forwards answered: releases",
+    "forwards answered: renewals",
+    "forwards that nobody waits for",
+    "groups claimed",
+    "hints",
+    "long tails",
+];
+
 /// Counts by what is counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
@@ -34,10 +48,16 @@ impl Figures {
         }
     }
 
-    /// Faults that were never met.
-    pub fn never_met(&self) -> Vec<Fault> {
-        let met = |fault: &&Fault| !self.faults.contains_key(fault);
-        Fault::ALL.iter().filter(met).copied().collect()
+    /// Faults, and other things that a sweep must have exercised, that were never met.
+    pub fn never_met(&self) -> Vec<String> {
+        let faults = Fault::ALL.iter();
+        let faults = faults.filter(|fault| !self.faults.contains_key(fault));
+        let events = EXERCISED.iter();
+        let events = events.filter(|event| !self.events.contains_key(**event));
+        let faults = faults.map(ToString::to_string);
+        faults
+            .chain(events.map(|event| (*event).to_owned()))
+            .collect()
     }
 }
 

@@ -1,10 +1,12 @@
 //! A gateway's process: a table, and one engine for each cluster.
 
 use crate::clock::{PartyClock, Real};
+use crate::world::PeerLink;
 use holdfast_gateway::engine::{
-    ClusterProof, Engine, EngineStats, Input, Mutation, Settings, Table,
+    ClusterProof, Engine, EngineStats, Input, Mutation, Owners, Settings, Table,
 };
 use holdfast_gateway::time::Millis;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Which engine, and in which life of its gateway.
@@ -20,6 +22,8 @@ pub(crate) struct EngineTask {
     pub(crate) engine: Engine,
     pub(crate) proof: Arc<ClusterProof>,
     pub(crate) stats: Arc<EngineStats>,
+    pub(crate) owners: Arc<Owners>,
+    pub(crate) cluster: Arc<str>,
     pub(crate) inbox: Vec<Input>,
     pub(crate) paused_until: Real,
     /// When it runs next; runs that were planned before are void.
@@ -35,8 +39,13 @@ pub(crate) struct Gateway {
     /// Empty while the process does not run.
     pub(crate) engines: Vec<EngineTask>,
     pub(crate) table: Arc<Table>,
+    /// To the gateways that it asks.
+    pub(crate) links: BTreeMap<usize, PeerLink>,
+    pub(crate) paused_from: Real,
     pub(crate) paused_until: Real,
     pub(crate) stopping: bool,
+    /// It is not started before.
+    pub(crate) down_until: Real,
 }
 
 /// What all engines of a run are told.
@@ -60,9 +69,20 @@ impl Gateway {
             life: 0,
             engines: Vec::new(),
             table: Arc::default(),
+            links: BTreeMap::new(),
+            paused_from: 0,
             paused_until: 0,
             stopping: false,
+            down_until: 0,
         }
+    }
+
+    /// The process does nothing for a while.
+    pub(crate) fn pause(&mut self, now: Real, ms: u64) {
+        if self.paused_until <= now {
+            self.paused_from = now;
+        }
+        self.paused_until = self.paused_until.max(now + ms);
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -81,7 +101,7 @@ impl Gateway {
                 proof.mutate(mutation);
             }
             let settings = Settings {
-                cluster: name,
+                cluster: Arc::clone(&name),
                 deployment: common.deployment,
                 instance: format!("gateway-{number}-{}", self.life),
                 peer_url: format!("http://gateway-{number}"),
@@ -96,6 +116,8 @@ impl Gateway {
             }
             EngineTask {
                 stats: engine.stats(),
+                owners: engine.owners(),
+                cluster: name,
                 engine,
                 proof,
                 inbox: Vec::new(),
@@ -108,10 +130,11 @@ impl Gateway {
         self.engines = engines.collect();
     }
 
-    /// kill -9.
-    pub(crate) fn kill(&mut self) {
+    /// The process is gone.
+    pub(crate) fn end(&mut self) {
         self.life += 1;
         self.engines.clear();
+        self.links.clear();
         self.paused_until = 0;
     }
 }

@@ -14,6 +14,7 @@ mod figures;
 mod gateway;
 mod hunt;
 mod judge;
+mod network;
 mod options;
 mod run;
 mod sweep;

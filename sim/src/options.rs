@@ -20,6 +20,8 @@ pub struct Options {
     pub(crate) ttl_ms_max: u64,
     /// A call or a request takes up to so long each way.
     pub(crate) latency_ms: u64,
+    /// As long takes what goes between gateways, each way.
+    pub(crate) peer_latency_ms: u64,
     /// So many calls in a thousand meet each of the faults of calls.
     pub(crate) call_faults_per_mille: u64,
     pub(crate) request_faults_per_mille: u64,
@@ -106,12 +108,14 @@ impl Options {
         // Long as by default, or as short as it may be configured: half as long again as the
         // longest TTL, and longer than a session's.
         let group_ttl_ms = match dice.coin() {
+            // A live lock survives an outage of all gateways only if its lease does.
+            _ if gentle && faults.contains(&Fault::AllDown) => ttl_ms_max * 6,
             true => (ttl_ms_max * 3).max(session_ttl_ms * 10),
             false => (ttl_ms_max * 3 / 2).max(session_ttl_ms + 1_000),
         };
         let slow = faults.contains(&Fault::SlowLinks);
         Self {
-            gateways: dice.pick(&[1, 2, 2, 2, 3]),
+            gateways: dice.pick(&[1, 2, 2, 3, 3]),
             clusters: dice.pick(&[1, 1, 2]),
             names: dice.pick(&[1, 2, 2, 3, 5]),
             clients: dice.pick(&[2, 3, 4, 6, 8]),
@@ -124,6 +128,7 @@ impl Options {
             } else {
                 dice.pick(&[1, 5, 60, 60, 300])
             },
+            peer_latency_ms: dice.pick(&[1, 5, 60, 300]),
             call_faults_per_mille: dice.pick(&[5, 20, 60]),
             request_faults_per_mille: dice.pick(&[10, 50, 150]),
             safety_ms: dice.pick(&[40_000, 80_000, 120_000]),
@@ -143,8 +148,8 @@ impl fmt::Display for Options {
         write!(
             f,
             "gateways={} clusters={} names={} clients={} session_ttl_ms={} group_ttl_ms={} \
-             ttls_ms={:?} latency_ms={} call_faults={}/1000 request_faults={}/1000 safety_ms={} \
-             gentle={} long_tail={} faults=",
+             ttls_ms={:?} latency_ms={} peer_latency_ms={} call_faults={}/1000 \
+             request_faults={}/1000 safety_ms={} gentle={} long_tail={} faults=",
             self.gateways,
             self.clusters,
             self.names,
@@ -153,6 +158,7 @@ impl fmt::Display for Options {
             self.group_ttl_ms,
             self.ttls_ms,
             self.latency_ms,
+            self.peer_latency_ms,
             self.call_faults_per_mille,
             self.request_faults_per_mille,
             self.safety_ms,

@@ -219,11 +219,12 @@ impl Engine {
             value: self.group_value(claim.shard, orphan.lease),
             lease: Some(orphan.lease),
         };
+        let mut compare = vec![Compare::mod_revision(old_key.clone(), orphan.revision)];
+        if !self.mutated(Mutation::ClaimWhileSessionLives) {
+            compare.push(Compare::absent(KeyRange::one(old_session)));
+        }
         Some(Txn {
-            compare: vec![
-                Compare::absent(KeyRange::one(old_session)),
-                Compare::mod_revision(old_key.clone(), orphan.revision),
-            ],
+            compare,
             then: vec![TxnOp::Delete(KeyRange::one(old_key)), TxnOp::Put(put)],
             or_else: Vec::new(),
         })

@@ -80,6 +80,8 @@ pub(crate) struct Claims {
     gone_since: BTreeMap<SessionId, Instant>,
     /// The sessions of the last round.
     pub(crate) alive: Sessions,
+    /// Only a deliberate mistake puts any here.
+    pub(crate) taken_for_dead: BTreeSet<SessionId>,
 }
 
 /// The sessions of the cluster, as a linearizable read showed them, and who can be asked there.
@@ -128,7 +130,9 @@ impl Engine {
         let gone: BTreeSet<SessionId> = groups
             .iter()
             .map(|group| group.session)
-            .filter(|session| !alive.contains_key(session))
+            .filter(|session| {
+                !alive.contains_key(session) || self.claims.taken_for_dead.contains(session)
+            })
             .collect();
         let now = self.now;
         self.claims.alive = alive.clone();

@@ -12,7 +12,8 @@ use crate::engine::mutation::Mutation;
 use crate::engine::records::LockRecord;
 use crate::engine::renew::{RenewJob, Whereabouts};
 use crate::engine::slot::{AtomicSlotWord, SlotState, SlotWord};
-use crate::engine::tickets::{Ticket, Trouble};
+use crate::engine::table::Slot;
+use crate::engine::tickets::{Ticket, Trouble, Via};
 use crate::engine::wheel::{Entry, Tick};
 use crate::engine::writes::{EndingRef, SlotRef, WriteOp};
 use crate::limits;
@@ -65,6 +66,9 @@ impl Endings {
 
 impl Engine {
     pub(crate) fn release_somewhere(&mut self, job: ReleaseJob) {
+        if let Some(at) = self.slot_of_trusted(&job) {
+            return self.end_hold(at, Some(Waiter::Release(Box::new(job))));
+        }
         match self.whereabouts(&job.release.lock_id) {
             Whereabouts::Slot(at) => self.release_slot(job, at),
             Whereabouts::Loading => self.fail(job.ticket, Trouble::Loading),
@@ -79,6 +83,16 @@ impl Engine {
                 self.queue_cold(ColdJob::new(job.shard, ColdAsk::Release(job)));
             }
         }
+    }
+
+    /// The slot of a release that is not compared: a deliberate mistake.
+    fn slot_of_trusted(&self, job: &ReleaseJob) -> Option<SlotRef> {
+        let trusts = self.mutated(Mutation::ForwardedReleaseUncompared)
+            && self.tickets.via(job.ticket) == Some(Via::Gateway);
+        let (group, slot) = (job.release.lock_id.group(), job.release.lock_id.slot());
+        let ctl = self.groups.get(group).filter(|_| trusts)?;
+        let state = ctl.group.with_slot(slot, Slot::state);
+        (state == Some(SlotState::Held)).then_some(SlotRef { group, slot })
     }
 
     fn release_slot(&mut self, job: ReleaseJob, at: SlotRef) {

@@ -7,13 +7,14 @@
 use crate::engine::acquire::Job;
 use crate::engine::cold::ColdJob;
 use crate::engine::ending::ReleaseJob;
+use crate::engine::mutation::Mutation;
 use crate::engine::owners::{Owned, Owner};
 use crate::engine::renew::RenewJob;
 use crate::engine::tickets::{Answer, Kind, Ticket, Trouble, Via};
-use crate::engine::{Effect, Engine};
+use crate::engine::{Effect, Engine, proof};
 use crate::lock_id::LockId;
 use crate::names::Token;
-use crate::service::{AcquireOutcome, Forward, ForwardOutcome, Grant, Renew, RenewOutcome};
+use crate::service::{AcquireOutcome, Ended, Forward, ForwardOutcome, Grant, Renew, RenewOutcome};
 use shard_map::ShardId;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,6 +46,10 @@ impl Engine {
         };
         if !self.open_ticket(ticket, kind, via) {
             return;
+        }
+        let is_after_owner = matches!(via, Via::Client { asked: Some(_), .. });
+        if is_after_owner && kind == Kind::Renew && self.mutated(Mutation::NotTheirsTakenAsLost) {
+            return self.answer_renew(ticket, RenewOutcome::Ended(Ended::Expired));
         }
         match forward {
             Forward::Renew(renew) => self.renew_somewhere(RenewJob {
@@ -127,6 +132,19 @@ impl Engine {
         }
     }
 
+    /// The owner that was asked has said nothing.
+    fn note_silence(&mut self, ticket: Ticket) {
+        if let Some(Via::Client {
+            asked: Some(session),
+            ..
+        }) = self.tickets.via(ticket)
+            && self.mutated(Mutation::ClaimWhileSessionLives)
+        {
+            self.claims.taken_for_dead.insert(session);
+            self.round.want_soon(self.now);
+        }
+    }
+
     fn request_answered(&mut self, job: ColdJob, outcome: ForwardOutcome) {
         let ticket = job.ticket();
         match (outcome, job.to_forward()) {
@@ -137,7 +155,10 @@ impl Engine {
                 self.pass_on(ticket, Answer::Release(Ok(outcome)));
             }
             (ForwardOutcome::NotTheirs, _) => self.await_owner(job),
-            (ForwardOutcome::Failed(error), _) => self.fail_with(ticket, error),
+            (ForwardOutcome::Failed(error), _) => {
+                self.note_silence(ticket);
+                self.fail_with(ticket, error);
+            }
             // An answer to another question than was asked is none.
             _ => self.fail(ticket, Trouble::Unknown),
         }
@@ -162,7 +183,20 @@ impl Engine {
                 self.retry_acquire(job);
             }
             ForwardOutcome::Release(_) => self.fail(job.ticket, Trouble::Unknown),
-            ForwardOutcome::Failed(error) => self.fail_with(job.ticket, error),
+            ForwardOutcome::Failed(_) if self.mutated(Mutation::EntryAnsweredForOwner) => {
+                let told = proof::told(job.acquire.ttl, self.now, id.secret());
+                let grant = Grant {
+                    lock_id: id,
+                    token,
+                    told,
+                    already_held: true,
+                };
+                self.answer_acquire(job.ticket, AcquireOutcome::Granted(grant));
+            }
+            ForwardOutcome::Failed(error) => {
+                self.note_silence(job.ticket);
+                self.fail_with(job.ticket, error);
+            }
         }
     }
 }

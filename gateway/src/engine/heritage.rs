@@ -7,6 +7,7 @@
 //! the records were read, the heir waits the longer time.
 
 use crate::engine::claims::falls_to;
+use crate::engine::mutation::Mutation;
 use crate::engine::records::SessionId;
 use crate::engine::{Effect, Engine};
 use crate::limits;
@@ -33,18 +34,19 @@ pub struct Heritage {
 pub(crate) struct Heritages(BTreeMap<GroupId, (Instant, Heritage)>);
 
 impl Heritages {
-    /// When the hold ends at the latest, as the session said that the group was claimed from.
+    /// When the hold ends at the latest, as the session said that the group was claimed from. `None`
+    /// for any session is a deliberate mistake.
     pub(crate) fn deadline(
         &self,
         group: GroupId,
-        claimed_from: SessionId,
+        claimed_from: Option<SessionId>,
         (slot, secret): (SlotIndex, Secret),
     ) -> Option<Instant> {
         let (received, heritage) = self.0.get(&group)?;
         let holds = &heritage.holds;
         let at = holds.binary_search_by_key(&slot, |(slot, _, _)| *slot);
         let (_, bits, remaining) = holds.get(at.ok()?)?;
-        if *bits != secret || heritage.from != claimed_from {
+        if *bits != secret || claimed_from.is_some_and(|from| heritage.from != from) {
             return None;
         }
         // The two gateways' clocks may drift against each other as a client's and a gateway's may.
@@ -67,6 +69,9 @@ impl Engine {
         heirs.remove(&own);
         for (group, ctl) in self.groups.iter() {
             let deadlines = ctl.group.close();
+            if self.mutated(Mutation::PromiseAfterStop) {
+                ctl.group.begin_serving();
+            }
             let heir = falls_to(group, heirs.keys().copied());
             let Some(Some(owner)) = heir.and_then(|heir| heirs.get(&heir)) else {
                 continue;

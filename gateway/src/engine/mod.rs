@@ -18,7 +18,7 @@
 //! | `shards`, `group`, `groups` | guards, and the lease groups that locks are put on |
 //! | `writes`, `batch`, `lanes`, `outcome` | what is to be written, as transactions; what came of it |
 //! | `acquire`, `renew`, `ending` | the life of a hold |
-//! | `cold`, `owners`, `forward` | requests about locks that no table here knows, or that other gateways own |
+//! | `course`, `cold`, `owners`, `forward` | requests about locks that no table here knows, or that other gateways own |
 //! | `claims`, `heritage`, `survey` | groups of sessions that are gone; comparing tables with etcd |
 
 mod acquire;
@@ -27,6 +27,7 @@ mod batch;
 mod calls;
 mod claims;
 mod cold;
+mod course;
 mod ending;
 mod fence;
 mod forward;
@@ -55,10 +56,11 @@ mod wheel;
 mod writes;
 
 pub use calls::CallId;
+pub use course::{Course, Hop};
 pub use heritage::Heritage;
 pub use invariants::InvariantId;
 pub use mutation::Mutation;
-pub use owners::{Course, Owner, Owners};
+pub use owners::{Owner, Owners};
 pub use records::SessionId;
 pub(crate) use records::all_sessions;
 pub use settings::Settings;
@@ -89,7 +91,7 @@ pub enum Input {
     /// A client gives a lock back.
     Release(Ticket, ShardId, Release),
     /// Another gateway forwards a client's request for a lock that it takes to be this one's, and
-    /// [`Table::serve_forwarded`] could not answer it. It goes no further.
+    /// [`Course::of_forwarded`] does not answer it from memory. It goes no further.
     Forwarded(Ticket, ShardId, Forward),
     /// A client's request that was forwarded to this session's gateway, which does not own the
     /// lock's group: the owner is looked up.

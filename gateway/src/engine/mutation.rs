@@ -57,6 +57,24 @@ pub enum Mutation {
     LongerWithoutRewrite,
     /// A renewal's token is not compared.
     AnyTokenRenews,
+    /// A gateway that does not answer another is taken for dead, and its groups are claimed though
+    /// its session lives.
+    ClaimWhileSessionLives,
+    /// A release that another gateway has forwarded ends whatever is in its slot, as if the other had
+    /// compared: a copy that comes late acts again.
+    ForwardedReleaseUncompared,
+    /// The session counts as proven for as long as any lease of this gateway.
+    ProofOutlivesSession,
+    /// A session that is lost leaves its groups in the table.
+    TableOutlivesSession,
+    /// A gateway that stops goes on promising after it has told its heirs how long its holds last.
+    PromiseAfterStop,
+    /// What one gateway has left counts also when the group is claimed from another.
+    HeritageOfAnyone,
+    /// A re-entry is answered from the record when the lock's owner does not answer.
+    EntryAnsweredForOwner,
+    /// "Not mine" counts as a lock that is gone.
+    NotTheirsTakenAsLost,
 }
 
 impl Mutation {
@@ -87,6 +105,14 @@ impl Mutation {
         Self::TokenFromPresentGuard,
         Self::LongerWithoutRewrite,
         Self::AnyTokenRenews,
+        Self::ClaimWhileSessionLives,
+        Self::ForwardedReleaseUncompared,
+        Self::ProofOutlivesSession,
+        Self::TableOutlivesSession,
+        Self::PromiseAfterStop,
+        Self::HeritageOfAnyone,
+        Self::EntryAnsweredForOwner,
+        Self::NotTheirsTakenAsLost,
     ];
 }
 

@@ -1,15 +1,11 @@
-//! Who owns which group in a cluster, as the last linearizable read showed it, and what to do with
-//! a request about one. Shared with the threads that forward.
+//! Who owns which group in a cluster, as the last linearizable read showed it. Shared with the
+//! threads that forward.
 //!
 //! It is a hint: whoever is asked by it says himself whether he is the owner.
 
 use crate::engine::records::SessionId;
-use crate::engine::table::{FastRenewal, Table};
-use crate::engine::tickets::Trouble;
 use crate::limits;
-use crate::lock_id::{GroupId, LockId};
-use crate::service::{Forward, ForwardOutcome, RenewOutcome};
-use crate::time::Instant;
+use crate::lock_id::GroupId;
 use dashmap::DashMap;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,31 +37,7 @@ pub struct Owners {
     groups: DashMap<GroupId, Owned>,
 }
 
-/// Where a request about a hold goes first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Course {
-    /// To this gateway's engine: the group is its own, or nothing is known of it.
-    Engine,
-    /// To the owner.
-    Owner(Arc<Owner>),
-    /// Nowhere: the group's owner is gone and its heir is not known yet.
-    Unclaimed,
-}
-
 impl Owners {
-    /// Where a request about this lock goes first. Memory only.
-    pub fn course(&self, table: &Table, id: &LockId) -> Course {
-        let group = id.group();
-        if table.has(group) {
-            return Course::Engine;
-        }
-        match self.groups.get(&group).as_deref() {
-            Some(Owned::By(owner)) => Course::Owner(Arc::clone(owner)),
-            Some(Owned::Unclaimed) => Course::Unclaimed,
-            Some(Owned::Silent) | None => Course::Engine,
-        }
-    }
-
     pub(crate) fn of(&self, group: GroupId) -> Option<Owned> {
         self.groups.get(&group).map(|owned| owned.clone())
     }
@@ -90,30 +62,5 @@ impl Owners {
 
     pub(crate) fn remove(&self, group: GroupId) {
         self.groups.remove(&group);
-    }
-}
-
-impl Table {
-    /// Begins to answer what another gateway has forwarded. `None`: only the engine can answer, as
-    /// [`crate::engine::Input::Forwarded`].
-    pub fn serve_forwarded(&self, now: Instant, forward: &Forward) -> Option<ForwardOutcome> {
-        if !self.has(forward.lock_id().group()) {
-            return Some(ForwardOutcome::NotTheirs);
-        }
-        let Forward::Renew(renew) = forward else {
-            return None;
-        };
-        match self.renew(now, renew) {
-            (FastRenewal::Renewed(told), _) => {
-                Some(ForwardOutcome::Renew(RenewOutcome::Renewed(told)))
-            }
-            (FastRenewal::Unproven, Some(cluster)) => Some(ForwardOutcome::Failed(
-                Trouble::Unproven.to_error(&cluster.name),
-            )),
-            (FastRenewal::Loading, Some(cluster)) => Some(ForwardOutcome::Failed(
-                Trouble::Loading.to_error(&cluster.name),
-            )),
-            _ => None,
-        }
     }
 }

@@ -248,7 +248,11 @@ impl Engine {
             .collect();
         self.forget_dead_spare(round, live.lease);
         self.check_groups(seen, &proofs);
-        if let Some((sent, until)) = proofs.get(&live.lease)
+        let proof = match self.mutated(Mutation::ProofOutlivesSession) {
+            true => proofs.values().max_by_key(|(_, until)| *until),
+            false => proofs.get(&live.lease),
+        };
+        if let Some((sent, until)) = proof
             && *until > self.proof.session_until()
         {
             self.proof.prove(*sent, *until);

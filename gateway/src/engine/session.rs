@@ -190,7 +190,10 @@ impl Engine {
     }
 
     fn give_session_up(&mut self, trouble: Trouble) {
-        self.proof.void();
+        let goes_on = trouble == Trouble::Draining && self.mutated(Mutation::PromiseAfterStop);
+        if !goes_on {
+            self.proof.void();
+        }
         self.calls.forget_all();
         self.later.clear();
         self.fail_all_tickets(trouble);
@@ -205,7 +208,9 @@ impl Engine {
             if self.proof.mutated(Mutation::ClaimTrustsOldTable) {
                 self.old_tables.extend(self.table.get(group));
             }
-            self.table.remove(group);
+            if !goes_on && !self.mutated(Mutation::TableOutlivesSession) {
+                self.table.remove(group);
+            }
         }
         self.writes.clear();
         self.endings = Default::default();

@@ -414,6 +414,7 @@ impl Engine {
             .claimed_from
             .filter(|_| ctl.state == GroupState::Loading);
         let told = told.and_then(|from| {
+            let from = (!self.proof.mutated(Mutation::HeritageOfAnyone)).then_some(from);
             self.heritages
                 .deadline(group, from, (id.slot(), id.secret()))
         });

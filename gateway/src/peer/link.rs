@@ -7,7 +7,8 @@
 //!
 //! The calling order: [`Link::forward`] as often as wanted, then [`Link::flush`]; [`Link::dialed`]
 //! or [`Link::broken`] after each [`Step::Dial`]; [`Link::heard`] with each frame;
-//! [`Link::tick`] no later than [`Link::next_wakeup`] says.
+//! [`Link::tick`] no later than [`Link::next_wakeup`] says. After [`Step::HangUp`] nothing of that
+//! connection is heard any more, and the next one begins with another [`Step::Dial`].
 
 use crate::engine::Trouble;
 use crate::limits;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 
 /// What a link wants done.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step<A> {
+pub enum Step<A> {
     /// Connect.
     Dial,
     /// Send this on the connection.
@@ -32,7 +33,7 @@ pub(super) enum Step<A> {
 
 /// See the module. `A` is who asks.
 #[derive(Debug)]
-pub(super) struct Link<A> {
+pub struct Link<A> {
     state: State,
     /// In the order of their numbers: those that wait for a connection are among them.
     pending: BTreeMap<CallNo, Pending<A>>,
@@ -88,7 +89,7 @@ impl<A> Default for Link<A> {
 
 impl<A> Link<A> {
     /// Asks the peer. The outcome comes as [`Step::Answer`].
-    pub(super) fn forward(
+    pub fn forward(
         &mut self,
         now: Instant,
         cluster: &Arc<str>,
@@ -98,7 +99,7 @@ impl<A> Link<A> {
     ) {
         match self.state {
             // One that did not answer is tried by nobody's request: it may take long to fail again.
-            State::Down(until) => {
+            State::Down(until) if now.since(until) < limits::PEER_FAILURE_COUNTS => {
                 if now >= until {
                     self.state = State::Retrying(now);
                     steps.push(Step::Dial);
@@ -106,7 +107,8 @@ impl<A> Link<A> {
                 return steps.push(Step::Answer(asker, unreachable(cluster)));
             }
             State::Retrying(_) => return steps.push(Step::Answer(asker, unreachable(cluster))),
-            State::Idle => {
+            // A failure of long ago says nothing about now.
+            State::Idle | State::Down(_) => {
                 self.state = State::Dialing(now);
                 steps.push(Step::Dial);
             }
@@ -131,7 +133,7 @@ impl<A> Link<A> {
     }
 
     /// Tells the peer something that nothing depends on.
-    pub(super) fn tell(&mut self, now: Instant, frame: Frame, steps: &mut Vec<Step<A>>) {
+    pub fn tell(&mut self, now: Instant, frame: Frame, steps: &mut Vec<Step<A>>) {
         match self.state {
             State::Up { .. } => return steps.push(Step::Send(frame)),
             State::Down(until) if now < until => return,
@@ -149,7 +151,7 @@ impl<A> Link<A> {
     /// Sends what has come together: a frame every two milliseconds, unless there are more calls than
     /// one takes. A call on a quiet link goes at once; under load a frame carries many, and a gateway
     /// pays for frames rather than for calls.
-    pub(super) fn flush(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
+    pub fn flush(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
         let full = self.outbox.len() >= limits::CALLS_PER_FRAME_MAX;
         if !matches!(self.state, State::Up { .. })
             || now.since(self.flushed) < limits::PEER_FRAME_INTERVAL && !full
@@ -168,7 +170,7 @@ impl<A> Link<A> {
     }
 
     /// There is a connection.
-    pub(super) fn dialed(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
+    pub fn dialed(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
         if matches!(self.state, State::Dialing(_) | State::Retrying(_)) {
             self.is_heard(now);
             steps.extend(self.untold.drain(..).map(Step::Send));
@@ -178,7 +180,7 @@ impl<A> Link<A> {
 
     /// The connection could not be made, or has ended. Whether what was sent was carried out is
     /// not known.
-    pub(super) fn broken(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
+    pub fn broken(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
         self.state = match self.state {
             // Perhaps it was only this connection: the next call tries again.
             State::Up { .. } | State::Idle => State::Idle,
@@ -189,7 +191,7 @@ impl<A> Link<A> {
     }
 
     /// The peer has said something.
-    pub(super) fn heard(&mut self, now: Instant, frame: Frame, steps: &mut Vec<Step<A>>) {
+    pub fn heard(&mut self, now: Instant, frame: Frame, steps: &mut Vec<Step<A>>) {
         if !matches!(self.state, State::Up { .. }) {
             return;
         }
@@ -207,7 +209,7 @@ impl<A> Link<A> {
     }
 
     /// Time has passed.
-    pub(super) fn tick(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
+    pub fn tick(&mut self, now: Instant, steps: &mut Vec<Step<A>>) {
         match self.state {
             State::Dialing(since) | State::Retrying(since)
                 if now.since(since) >= limits::PEER_SILENCE_MAX =>
@@ -232,7 +234,7 @@ impl<A> Link<A> {
     }
 
     /// When [`Link::tick`] is wanted; `None`: not before something else has happened.
-    pub(super) fn next_wakeup(&self) -> Option<Instant> {
+    pub fn next_wakeup(&self) -> Option<Instant> {
         if let State::Dialing(since) | State::Retrying(since) = self.state {
             return Some(since + limits::PEER_SILENCE_MAX);
         }

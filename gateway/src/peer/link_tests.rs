@@ -116,6 +116,17 @@ fn a_peer_that_says_nothing_while_it_owes_an_answer_is_given_up_in_a_second() {
 }
 
 #[test]
+fn a_failure_of_long_ago_fails_nobody() {
+    let mut link = connected();
+    ask(&mut link, T0, 1);
+    tick(&mut link, after(1_000));
+    assert_eq!(ask(&mut link, after(10_000), 2), [Step::Dial]);
+    let mut steps = Steps::new();
+    link.dialed(after(10_001), &mut steps);
+    assert!(matches!(steps[..], [Step::Send(Frame::Calls(_))]));
+}
+
+#[test]
 fn a_peer_that_was_given_up_is_tried_again_and_nobody_waits_for_it() {
     let mut link = connected();
     ask(&mut link, T0, 1);

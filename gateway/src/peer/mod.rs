@@ -15,5 +15,7 @@ mod peers;
 mod wire;
 
 pub use handshake::PeerSecret;
+pub use link::{Link, Step};
 pub use listen::listen;
 pub use peers::Peers;
+pub use wire::{Call, CallNo, Frame, Left, Said};

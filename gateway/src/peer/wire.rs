@@ -20,11 +20,11 @@ use std::sync::Arc;
 pub(super) const VERSION: u16 = 1;
 
 /// Numbers the calls of one connection.
-pub(super) type CallNo = u64;
+pub type CallNo = u64;
 
 /// One frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Frame {
+pub enum Frame {
     /// Requests that clients made to the sender, about locks that it takes to be the receiver's.
     Calls(Vec<Call>),
     /// What is known about earlier calls, in any order.
@@ -39,7 +39,7 @@ pub(super) enum Frame {
 
 /// A group of a cluster, and how long its holds may still last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Left {
+pub struct Left {
     cluster: String,
     group: u64,
     from: u64,
@@ -48,7 +48,8 @@ pub(super) struct Left {
 }
 
 impl Left {
-    pub(super) fn new(cluster: &str, heritage: &Heritage) -> Self {
+    /// What is left in this cluster.
+    pub fn new(cluster: &str, heritage: &Heritage) -> Self {
         let hold =
             |(slot, secret, left): &(SlotIndex, Secret, Millis)| (slot.0, secret.0, left.as_ms());
         Self {
@@ -61,7 +62,7 @@ impl Left {
     }
 
     /// The cluster and what is left in it.
-    pub(super) fn heritage(self) -> (String, Heritage) {
+    pub fn heritage(self) -> (String, Heritage) {
         let hold =
             |(slot, secret, left_ms)| (SlotIndex(slot), Secret(secret), Millis::from_ms(left_ms));
         let heritage = Heritage {
@@ -76,8 +77,9 @@ impl Left {
 
 /// One call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Call {
-    pub(super) no: CallNo,
+pub struct Call {
+    /// Which answer is its answer.
+    pub no: CallNo,
     ask: Ask,
     lock_id: Bytes,
     token: u64,
@@ -92,38 +94,49 @@ enum Ask {
 
 /// What is said of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Said {
+pub enum Said {
+    /// The hold goes on.
     Renewed {
+        /// It lasts so long from when the client sent its request.
         ttl_ms: u64,
+        /// The client should renew after this.
         renew_after_ms: u64,
     },
+    /// The hold is over: by time, by release, or by the loss of its lease.
     Expired,
+    /// The hold is over: someone else holds the name, or the token is not this hold's.
     Stolen,
+    /// The lock id holds nothing now.
     Released,
+    /// The hold has another token, and is not released.
     TokenMismatch,
+    /// The lock's group belongs to another gateway. Says nothing about the lock.
     NotMine,
+    /// There is no definite answer.
     Unknown {
         /// As in the API: a code more does not change the layout.
         code: String,
+        /// When another try makes sense.
         retry_after_ms: u64,
     },
 }
 
 impl Frame {
     /// As bytes.
-    pub(super) fn encode(&self) -> Bytes {
+    pub fn encode(&self) -> Bytes {
         // Writing into memory cannot fail for these types.
         postcard::to_allocvec(self).unwrap_or_default().into()
     }
 
     /// From bytes; `None` when they are no frame.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
         postcard::from_bytes(bytes).ok()
     }
 }
 
 impl Call {
-    pub(super) fn new(no: CallNo, forward: &Forward) -> Self {
+    /// The call that asks this.
+    pub fn new(no: CallNo, forward: &Forward) -> Self {
         let (ask, token, principal) = match forward {
             Forward::Renew(renew) => (
                 Ask::Renew {
@@ -146,7 +159,7 @@ impl Call {
     }
 
     /// What is asked; `None` when the lock id is none.
-    pub(super) fn forward(&self) -> Option<Forward> {
+    pub fn forward(&self) -> Option<Forward> {
         let lock_id = LockId::from_bytes(&self.lock_id)?;
         let token = Token(self.token);
         let principal = self.principal.as_deref().map(Principal::new);
@@ -188,7 +201,7 @@ impl From<ForwardOutcome> for Said {
 
 impl Said {
     /// What it means for a request about a lock of `cluster`.
-    pub(super) fn outcome(self, cluster: &Arc<str>) -> ForwardOutcome {
+    pub fn outcome(self, cluster: &Arc<str>) -> ForwardOutcome {
         match self {
             Self::Renewed {
                 ttl_ms,
@@ -311,5 +324,19 @@ mod tests {
         );
         call.lock_id = Bytes::from_static(b"\x01forged");
         assert_eq!(call.forward(), None);
+    }
+
+    #[test]
+    fn a_peer_cannot_say_that_the_client_is_wrong() {
+        for code in ["overloaded", "invalid_request", "no such code"] {
+            let said = Said::Unknown {
+                code: code.to_owned(),
+                retry_after_ms: 10,
+            };
+            let ForwardOutcome::Failed(error) = said.outcome(&"a".into()) else {
+                panic!("a definite answer");
+            };
+            assert_eq!(error.code.status(), 503, "{code}");
+        }
     }
 }

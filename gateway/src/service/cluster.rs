@@ -2,12 +2,11 @@
 //! out what it wants done.
 
 use crate::engine::{
-    Answer, CallId, Effect, Engine, Heritage, Input, SessionId, Ticket, Trouble, all_sessions,
+    Answer, CallId, Effect, Engine, Heritage, Hop, Input, Ticket, Trouble, all_sessions,
 };
 use crate::limits;
 use crate::service::{
-    Acquire, AcquireOutcome, Forward, ForwardOutcome, Forwarding, Release, ReleaseOutcome, Renew,
-    RenewOutcome, ServiceError, ShardStatus,
+    Acquire, AcquireOutcome, Forward, ForwardOutcome, Forwarding, ServiceError, ShardStatus,
 };
 use crate::time::{Clock, Instant, Millis};
 use arc_swap::ArcSwap;
@@ -36,39 +35,18 @@ pub(super) enum Command {
         Acquire,
         oneshot::Sender<Result<AcquireOutcome, ServiceError>>,
     ),
-    Renew(
-        ShardId,
-        Renew,
-        oneshot::Sender<Result<RenewOutcome, ServiceError>>,
-    ),
-    Release(
-        ShardId,
-        Release,
-        oneshot::Sender<Result<ReleaseOutcome, ServiceError>>,
-    ),
-    /// What another gateway has forwarded, or said to be not its own.
-    Forward(ShardId, Forward, Hop, oneshot::Sender<ForwardOutcome>),
+    /// A request about an existing hold.
+    Hold(ShardId, Box<Forward>, Hop, oneshot::Sender<ForwardOutcome>),
     Heritage(Heritage),
     HomeSeen,
     /// Give the session up and end.
     Stop(oneshot::Sender<()>),
 }
 
-/// How a forwarded request has come.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Hop {
-    /// From another gateway.
-    FromGateway,
-    /// Back from this session's gateway, which does not own the lock.
-    NotTheirs(SessionId),
-}
-
 /// Whom to tell the answer.
 enum Asker {
     Acquire(oneshot::Sender<Result<AcquireOutcome, ServiceError>>),
-    Renew(oneshot::Sender<Result<RenewOutcome, ServiceError>>),
-    Release(oneshot::Sender<Result<ReleaseOutcome, ServiceError>>),
-    Forward(oneshot::Sender<ForwardOutcome>),
+    Hold(oneshot::Sender<ForwardOutcome>),
 }
 
 pub(super) struct ClusterTask<C> {
@@ -183,20 +161,9 @@ impl<C: Clock> ClusterTask<C> {
                 Asker::Acquire(asker),
                 Input::Acquire(ticket, shard, acquire),
             ),
-            Command::Renew(shard, renew, asker) => {
-                (Asker::Renew(asker), Input::Renew(ticket, shard, renew))
+            Command::Hold(shard, forward, hop, asker) => {
+                (Asker::Hold(asker), hop.input(ticket, shard, *forward))
             }
-            Command::Release(shard, release, asker) => (
-                Asker::Release(asker),
-                Input::Release(ticket, shard, release),
-            ),
-            Command::Forward(shard, forward, hop, asker) => (
-                Asker::Forward(asker),
-                match hop {
-                    Hop::FromGateway => Input::Forwarded(ticket, shard, forward),
-                    Hop::NotTheirs(asked) => Input::NotTheirs(ticket, shard, forward, asked),
-                },
-            ),
             Command::Heritage(heritage) => return Some(Input::Heritage(heritage)),
             Command::HomeSeen => return Some(Input::HomeSeen),
             Command::Stop(done) => {
@@ -306,18 +273,15 @@ fn offset_ms(clock: &impl Clock) -> i128 {
 fn tell(asker: Asker, answer: Answer) {
     match (asker, answer) {
         (Asker::Acquire(asker), Answer::Acquire(answer)) => drop(asker.send(answer)),
-        (Asker::Renew(asker), Answer::Renew(answer)) => drop(asker.send(answer)),
-        (Asker::Release(asker), Answer::Release(answer)) => drop(asker.send(answer)),
-        (Asker::Forward(asker), Answer::Renew(answer)) => {
+        (Asker::Hold(asker), Answer::Renew(answer)) => {
             let outcome = answer.map_or_else(ForwardOutcome::Failed, ForwardOutcome::Renew);
             drop(asker.send(outcome));
         }
-        (Asker::Forward(asker), Answer::Release(answer)) => {
+        (Asker::Hold(asker), Answer::Release(answer)) => {
             let outcome = answer.map_or_else(ForwardOutcome::Failed, ForwardOutcome::Release);
             drop(asker.send(outcome));
         }
-        (Asker::Forward(_), Answer::Acquire(_))
-        | (Asker::Acquire(_) | Asker::Renew(_) | Asker::Release(_), _) => {
+        (Asker::Hold(_), Answer::Acquire(_)) | (Asker::Acquire(_), _) => {
             debug_assert!(false, "an answer of another kind than the request");
         }
     }

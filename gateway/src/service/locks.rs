@@ -1,11 +1,11 @@
 //! The lock service over several clusters: routes each request to the cluster of its shard.
 
 use crate::engine::{
-    ClusterProof, Course, Engine, EngineStats, FastRenewal, Heritage, Owner, Owners, Settings,
+    ClusterProof, Course, Engine, EngineStats, FastRenewal, Heritage, Hop, Owner, Owners, Settings,
     Table, Trouble,
 };
 use crate::limits;
-use crate::service::cluster::{ClusterTask, Command, Hop};
+use crate::service::cluster::{ClusterTask, Command};
 use crate::service::{
     Acquire, AcquireOutcome, ClusterHealth, Forward, ForwardOutcome, Forwarding, Locks, Release,
     ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError, ShardStatus,
@@ -223,14 +223,18 @@ impl<C: Clock> LockService<C> {
         now: Instant,
         forward: &Forward,
     ) -> Option<ForwardOutcome> {
-        self.table.serve_forwarded(now, forward)
+        match Course::of_forwarded(&self.table, now, forward) {
+            Course::Answer(outcome) => Some(outcome),
+            Course::Engine(_) | Course::Owner(_) => None,
+        }
     }
 
     /// Answers what another gateway has forwarded. It goes no further.
     pub(crate) async fn answer_forwarded(&self, forward: Forward) -> ForwardOutcome {
         let answer = match self.route(forward.lock_id().name()) {
             Ok((shard, cluster)) => {
-                let command = |asker| Command::Forward(shard, forward, Hop::FromGateway, asker);
+                let command =
+                    |asker| Command::Hold(shard, Box::new(forward), Hop::FromGateway, asker);
                 self.ask(&cluster, command).await
             }
             Err(error) => Err(error),
@@ -251,37 +255,24 @@ impl<C: Clock> LockService<C> {
     /// Answers a request about an existing hold: here, or through the gateway that owns the lock.
     async fn about_hold(&self, forward: Forward) -> Result<ForwardOutcome, ServiceError> {
         let (shard, cluster) = self.route(forward.lock_id().name())?;
-        let hop = match cluster.owners.course(&self.table, forward.lock_id()) {
-            Course::Engine => None,
-            Course::Unclaimed => return Err(Trouble::Unclaimed.to_error(&cluster.name)),
-            Course::Owner(owner) => {
-                let asking = self
-                    .forwarding
-                    .forward(&owner, &cluster.name, forward.clone());
-                match asking.await {
-                    Ok(ForwardOutcome::NotTheirs) => Some(Hop::NotTheirs(owner.session)),
-                    Ok(outcome) => return Ok(outcome),
-                    Err(_) => return Err(Trouble::OtherOwner.to_error(&cluster.name)),
+        let came = self.clock.now();
+        let (owners, id) = (&cluster.owners, forward.lock_id());
+        let mut course = Course::of_request(owners, &self.table, &cluster.name, id);
+        loop {
+            course = match course {
+                Course::Answer(outcome) => return Ok(outcome),
+                Course::Engine(hop) => {
+                    let command = |asker| Command::Hold(shard, Box::new(forward), hop, asker);
+                    return self.ask(&cluster, command).await;
                 }
-            }
-        };
-        match (hop, forward) {
-            (Some(hop), forward) => {
-                self.ask(&cluster, |asker| {
-                    Command::Forward(shard, forward, hop, asker)
-                })
-                .await
-            }
-            (None, Forward::Renew(renew)) => {
-                let command = |asker| Command::Renew(shard, renew, asker);
-                let outcome = self.ask(&cluster, command).await?;
-                outcome.map(ForwardOutcome::Renew)
-            }
-            (None, Forward::Release(release)) => {
-                let command = |asker| Command::Release(shard, release, asker);
-                let outcome = self.ask(&cluster, command).await?;
-                outcome.map(ForwardOutcome::Release)
-            }
+                Course::Owner(owner) => {
+                    let forwarding = &self.forwarding;
+                    let asking = forwarding.forward(&owner, &cluster.name, forward.clone());
+                    let said = asking.await.ok();
+                    let took = self.clock.now().since(came);
+                    Course::after_owner(&owner, &cluster.name, took, said)
+                }
+            };
         }
     }
 

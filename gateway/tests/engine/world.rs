@@ -205,10 +205,8 @@ impl World {
     pub fn knows_another_owner(&self, gateway: usize, grant: &Grant) -> bool {
         let entry = &self.gateways[gateway];
         let owners = entry.engine.as_ref().unwrap().owners();
-        matches!(
-            owners.course(&entry.table, &grant.lock_id),
-            Course::Owner(_)
-        )
+        let course = Course::of_request(&owners, &entry.table, &"a".into(), &grant.lock_id);
+        matches!(course, Course::Owner(_))
     }
 
     /// Starts a gateway anew; what it knew is gone.
@@ -344,13 +342,17 @@ impl World {
             return self.at(self.now + 1, Event::Forwarded { back, outcome });
         };
         self.forwards += 1;
-        if let Some(outcome) = self.gateways[to].table.serve_forwarded(now, &forward) {
-            return self.at(self.now + 1, Event::Forwarded { back, outcome });
-        }
+        let hop = match Course::of_forwarded(&self.gateways[to].table, now, &forward) {
+            Course::Engine(hop) => hop,
+            Course::Answer(outcome) => {
+                return self.at(self.now + 1, Event::Forwarded { back, outcome });
+            }
+            Course::Owner(_) => panic!("what was forwarded goes no further"),
+        };
         let ticket = self.ticket();
         self.forwarded.insert(ticket, back);
         let shard = shard_of(forward.lock_id().name());
-        self.give(to, Input::Forwarded(ticket, shard, forward));
+        self.give(to, hop.input(ticket, shard, forward));
     }
 
     fn send(&mut self, gateway: usize, call: CallId, op: Op, timeout: Millis) {

@@ -3,6 +3,7 @@
 use super::{Doing, Mine};
 use crate::clock::Real;
 use crate::faults::Fault;
+use crate::judge::Rule;
 use crate::world::{Ask, Event, Phase, Request, RequestNo, Told, World};
 use holdfast_gateway::engine::Answer;
 use holdfast_gateway::service::{
@@ -27,7 +28,10 @@ impl World {
         }
         self.clients[client].waiting = None;
         match told {
-            Told::Unknown(why) => self.unknown(client, why),
+            Told::Unknown(why) => {
+                self.must_be_definite(no, why);
+                self.unknown(client, why);
+            }
             Told::Answer(answer) => {
                 let said = crate::world::summary(&answer);
                 let note = ("told", no, client, said);
@@ -48,9 +52,22 @@ impl World {
                     Answer::Release(Ok(outcome)) => self.told_release(&request, outcome),
                     Answer::Acquire(Err(error))
                     | Answer::Renew(Err(error))
-                    | Answer::Release(Err(error)) => self.told_error(client, &error),
+                    | Answer::Release(Err(error)) => {
+                        self.must_be_definite(no, error.code.as_str());
+                        self.told_error(client, &error);
+                    }
                 }
             }
+        }
+    }
+
+    /// When everything works, any gateway answers definitely, its own locks or not.
+    pub(super) fn must_be_definite(&mut self, no: RequestNo, told: &str) {
+        let request = self.request(no);
+        if request.is_calm && self.judge.terms.one_holder {
+            let (name, gateway) = (request.name, request.gateway);
+            let text = format!("{told} through gateway {gateway}, and everything works");
+            self.judge.find(Rule::LiveLock, self.now, Some(name), text);
         }
     }
 
@@ -129,8 +146,7 @@ impl World {
             if left && reason == Refusal::Held && self.judge.terms.one_holder {
                 let name = mine.name;
                 let text = "the holder is told that somebody else holds the name".to_owned();
-                self.judge
-                    .find(crate::judge::Rule::OneAnswer, self.now, Some(name), text);
+                self.judge.find(Rule::OneAnswer, self.now, Some(name), text);
             }
             return self.wake_client(client, 20);
         }

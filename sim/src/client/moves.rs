@@ -18,6 +18,8 @@ impl World {
     pub(crate) fn wake_all(&mut self) {
         for client in 0..self.clients.len() {
             if !self.clients[client].is_quiet() {
+                // It has something else to do than to wait for an answer.
+                self.clients[client].waiting = None;
                 self.wake_client(client, 0);
             }
         }
@@ -31,10 +33,11 @@ impl World {
         if paused_until > self.now {
             return self.wake_client(client, paused_until - self.now);
         }
-        if self.clients[client].waiting.take().is_some() {
+        if let Some(request) = self.clients[client].waiting.take() {
             // No answer came in time: nothing is known, and another gateway may know.
+            self.must_be_definite(request, "no answer");
             self.other_gateway(client);
-        } else if self.meets(Fault::AnyGateway, 700) {
+        } else if self.meets(Fault::AnyGateway, 700) || self.phase >= Phase::Hold {
             self.other_gateway(client);
         }
         match self.clients[client].doing.clone() {
@@ -74,6 +77,7 @@ impl World {
             wrong_token: false,
             sent: self.now,
             gateway: self.clients[client].gateway,
+            is_calm: self.phase >= Phase::Hold,
         }
     }
 
@@ -247,6 +251,7 @@ impl World {
     pub(crate) fn choose_holders(&mut self) {
         if self.judge.terms.one_holder {
             self.judge.terms.no_loss = true;
+            self.judge.terms.may_lapse = false;
         }
         for client in 0..self.clients.len() {
             let stays = match &self.clients[client].doing {

@@ -192,7 +192,11 @@ impl Judge {
     /// A client that renews all the time looks at its promise.
     pub(crate) fn must_be_promised(&mut self, now: Real, no: HoldNo) {
         let hold = self.hold(no);
-        if self.terms.no_loss && hold.given_up_at.is_none() && !hold.is_promised(now) {
+        if self.terms.no_loss
+            && !self.terms.may_lapse
+            && hold.given_up_at.is_none()
+            && !hold.is_promised(now)
+        {
             let text = format!("the promise of token {} ended unrenewed", hold.token);
             self.find(Rule::LiveLock, now, Some(hold.name), text);
         }

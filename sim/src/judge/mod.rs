@@ -20,7 +20,8 @@ pub enum Rule {
     Fence,
     /// An answer that is not true, or no answer, or two.
     OneAnswer,
-    /// A live lock was lost, though nothing happened that it should not survive.
+    /// A live lock was lost, though nothing happened that it should not survive; or nothing is
+    /// known of one, though everything works.
     LiveLock,
     /// A grant that a guard does not admit.
     Epoch,
@@ -60,6 +61,9 @@ pub(crate) struct Terms {
     pub(crate) one_holder: bool,
     /// Nothing happens that a live lock may not survive.
     pub(crate) no_loss: bool,
+    /// All gateways may be down for longer than a promise lasts; what was promised may lapse, and
+    /// comes back when it is renewed.
+    pub(crate) may_lapse: bool,
 }
 
 /// See the module.

@@ -1,13 +1,12 @@
 //! Engines at work: when they run, and what becomes of their calls.
 
 use super::hangs::Hanging;
+use super::links::LinkAsker;
 use super::{Event, ReplyPlan, World};
 use crate::clock::Real;
 use crate::faults::Fault;
 use crate::gateway::EngineAt;
-use holdfast_api::ErrorCode;
 use holdfast_gateway::engine::{CallId, Effect, Input};
-use holdfast_gateway::service::{ForwardOutcome, ServiceError};
 use holdfast_gateway::time::Millis;
 use holdfast_store::{DefiniteError, Op, Reply, StoreError};
 use std::sync::Arc;
@@ -62,9 +61,6 @@ impl World {
         if paused_until > now {
             return self.plan_run(at, paused_until);
         }
-        if task.stopped {
-            return;
-        }
         let shown = gateway.clock.instant(now);
         let mut inputs = std::mem::take(&mut task.inbox);
         if task.engine.next_wakeup() <= shown {
@@ -84,28 +80,15 @@ impl World {
         for effect in effects {
             match effect {
                 Effect::Answer(ticket, answer) => self.answered(ticket, answer),
-                Effect::Stopped => {
-                    let gateway = &mut self.gateways[at.gateway];
-                    gateway.engines[at.cluster].stopped = true;
-                    if gateway.engines.iter().all(|task| task.stopped) {
-                        self.collect_stats_of(at.gateway);
-                        self.gateways[at.gateway].kill();
-                        self.trace.note(self.now, None, &("stopped", at.gateway));
-                        return;
-                    }
-                }
+                Effect::Stopped => self.engine_stopped(at),
                 Effect::Call { id, op, timeout } => self.send(at, id, op, timeout),
-                // Gateways do not reach each other here.
-                Effect::Bequeath(..) => {}
-                Effect::Forward(ticket, ..) => {
-                    let error = ServiceError {
-                        code: ErrorCode::OwnerUnreachable,
-                        detail: "unreachable",
-                        retry_after: Millis::from_ms(500),
-                        cluster: None,
-                    };
-                    let outcome = ForwardOutcome::Failed(error);
-                    self.give(at, Input::ForwardAnswered(ticket, outcome));
+                Effect::Bequeath(owner, heritage) => self.bequeath(at, &owner, &heritage),
+                Effect::Forward(ticket, owner, forward) => {
+                    self.note_entry(ticket);
+                    let cluster = &self.gateways[at.gateway].engines[at.cluster].cluster;
+                    let cluster = Arc::clone(cluster);
+                    let asker = LinkAsker::Engine(at, ticket);
+                    self.forward(at.gateway, &owner, cluster, forward, asker);
                 }
             }
         }

@@ -1,9 +1,9 @@
 //! Disturbances that are planned at the beginning of a run.
 
+use super::partitions::{PARTITIONS, Partition};
 use super::{BEGIN, Event, SHARDS, World};
 use crate::clock::Real;
 use crate::faults::Fault;
-use crate::gateway::EngineAt;
 use holdfast_gateway::engine::Input;
 use holdfast_store::Op;
 use shard_map::records::{Guard, Record, keys};
@@ -94,6 +94,7 @@ pub(crate) enum Chaos {
     GuardRaised {
         shard: u32,
     },
+    Partition(Partition),
 }
 
 /// Faults that are disturbances, and not fates of single messages or habits of clients.
@@ -120,6 +121,7 @@ impl World {
     pub(super) fn plan_chaos(&mut self) {
         let kinds: Vec<_> = DISTURBANCES
             .iter()
+            .chain(PARTITIONS)
             .copied()
             .filter(|fault| self.options.has(*fault))
             .collect();
@@ -132,15 +134,25 @@ impl World {
             while time + GENTLE_SPACING_MS < BEGIN + safety {
                 let fault = self.dice.pick(&kinds);
                 self.plan(time, fault);
-                time += GENTLE_SPACING_MS + self.dice.between(0..=5_000);
+                time += GENTLE_SPACING_MS + self.dice.between(0..=5_000) + self.lasts_ms(fault);
             }
             return;
         }
         for fault in kinds {
             for _ in 0..self.dice.between(1..=4) {
-                let time = BEGIN + self.dice.between(2_000..=safety - 1_000);
+                let last = safety.saturating_sub(1_000 + self.lasts_ms(fault));
+                let time = BEGIN + self.dice.between(2_000..=last.max(2_000));
                 self.plan(time, fault);
             }
+        }
+    }
+
+    /// How much longer than others this disturbance may last.
+    fn lasts_ms(&self, fault: Fault) -> u64 {
+        match fault {
+            Fault::RollingRestart => self.gateways.len() as u64 * 9_000,
+            Fault::AllDown => self.options.ttl_ms_max * 3 / 2 + 3_000,
+            _ => 0,
         }
     }
 
@@ -213,6 +225,7 @@ impl World {
             Fault::HandRevoke => Chaos::HandRevoke { cluster },
             Fault::GuardGone => Chaos::GuardGone { shard, ms },
             Fault::GuardRaised => Chaos::GuardRaised { shard },
+            fault if PARTITIONS.contains(&fault) => self.draw_partition(fault, ms),
             _ => Chaos::Elect {
                 cluster,
                 deposed_ms: ms,
@@ -229,17 +242,19 @@ impl World {
             Chaos::Kill { gateway, back_in } => {
                 if self.gateways[gateway].is_up() && !self.healed {
                     self.figures.fault(Fault::GatewayKilled);
-                    self.collect_stats_of(gateway);
-                    self.gateways[gateway].kill();
+                    self.end_gateway(gateway);
                 }
                 self.at(self.now + back_in, Event::Chaos(Chaos::Start { gateway }));
             }
             Chaos::Stop { gateway, back_in } => {
-                self.stop_gateway(gateway);
+                self.stop_gateway(gateway, Fault::GatewayStopped);
                 self.at(self.now + back_in, Event::Chaos(Chaos::Start { gateway }));
             }
             Chaos::Start { gateway } => {
-                if !self.gateways[gateway].is_up() {
+                let down_until = self.gateways[gateway].down_until;
+                if !self.healed && down_until > self.now {
+                    self.at(down_until, Event::Chaos(chaos));
+                } else if !self.gateways[gateway].is_up() {
                     self.start_gateway(gateway);
                 } else if self.gateways[gateway].stopping {
                     // It has not ended yet.
@@ -268,13 +283,7 @@ impl World {
                 self.gateways[gateway].clock.stand_still(ms);
             }
             Chaos::WallJump { gateway } => {
-                let life = self.gateways[gateway].life;
-                for cluster in 0..self.gateways[gateway].engines.len() {
-                    let at = EngineAt {
-                        gateway,
-                        cluster,
-                        life,
-                    };
+                for at in self.engines_of(gateway) {
                     self.figures.fault(Fault::WallJump);
                     self.give(at, Input::ClockJumped);
                 }
@@ -294,32 +303,14 @@ impl World {
                 cluster,
                 ms,
             } => self.begin_hang(gateway, cluster, ms),
+            Chaos::Partition(partition) => self.partition(partition),
             other => self.chaos_in_etcd(other),
         }
     }
 
     fn pause_gateway(&mut self, gateway: usize, ms: u64, fault: Fault) {
-        let process = &mut self.gateways[gateway];
-        process.paused_until = process.paused_until.max(self.now + ms);
+        self.gateways[gateway].pause(self.now, ms);
         self.figures.fault(fault);
-    }
-
-    fn stop_gateway(&mut self, gateway: usize) {
-        let process = &mut self.gateways[gateway];
-        if !process.is_up() || process.stopping || self.healed {
-            return;
-        }
-        process.stopping = true;
-        let life = process.life;
-        self.figures.fault(Fault::GatewayStopped);
-        for cluster in 0..self.clusters.len() {
-            let at = EngineAt {
-                gateway,
-                cluster,
-                life,
-            };
-            self.give(at, Input::Stop);
-        }
     }
 
     fn chaos_in_etcd(&mut self, chaos: Chaos) {
@@ -415,6 +406,9 @@ impl World {
         self.cut.clear();
         self.hangs.clear();
         let now = self.now;
+        for (line, way) in self.network.heal() {
+            self.plan_move(line, way, now);
+        }
         for cluster in &mut self.clusters {
             let was_down = cluster.down_until > now;
             cluster.down_until = 0;
@@ -426,21 +420,14 @@ impl World {
         }
         for gateway in 0..self.gateways.len() {
             if self.gateways[gateway].stopping && self.gateways[gateway].is_up() {
-                self.collect_stats_of(gateway);
-                self.gateways[gateway].kill();
+                self.end_gateway(gateway);
             }
             self.gateways[gateway].paused_until = now;
             if !self.gateways[gateway].is_up() {
                 self.start_gateway(gateway);
             }
-            let life = self.gateways[gateway].life;
-            for cluster in 0..self.clusters.len() {
-                let at = EngineAt {
-                    gateway,
-                    cluster,
-                    life,
-                };
-                let task = &mut self.gateways[gateway].engines[cluster];
+            for at in self.engines_of(gateway) {
+                let task = &mut self.gateways[gateway].engines[at.cluster];
                 task.paused_until = now;
                 // A run that was planned for the end of the pause comes at once.
                 self.plan_run(at, now);

@@ -3,12 +3,19 @@
 mod calls;
 mod chaos;
 mod hangs;
+mod hints;
+mod lines;
+mod links;
+mod listeners;
+mod partitions;
 mod phases;
+mod processes;
 mod requests;
 
 pub(crate) use chaos::Chaos;
+pub(crate) use links::PeerLink;
 pub(crate) use phases::Phase;
-pub(crate) use requests::{Ask, Request, RequestNo, Told, summary};
+pub(crate) use requests::{ArrivalNo, Ask, Request, RequestNo, Told, summary};
 
 use crate::client::Client;
 use crate::clock::{PartyClock, Real};
@@ -18,10 +25,12 @@ use crate::faults::Fault;
 use crate::figures::Figures;
 use crate::gateway::{Common, EngineAt, Gateway, cluster_name};
 use crate::judge::{Judge, Terms};
+use crate::network::{LineNo, Network};
 use crate::options::Options;
 use crate::trace::Trace;
 use hangs::Hang;
 use holdfast_gateway::engine::{CallId, Input, Mutation, Ticket};
+use holdfast_gateway::peer::CallNo;
 use holdfast_store::{Op, Reply, StoreError};
 use shard_map::records::{Guard, Identity, Record, keys};
 use shard_map::{DeploymentId, ShardCount, ShardId};
@@ -56,6 +65,7 @@ pub(crate) enum Event {
     RequestArrives {
         request: RequestNo,
         gateway: usize,
+        read: Option<requests::ReadAt>,
     },
     AnswerArrives {
         request: RequestNo,
@@ -67,6 +77,11 @@ pub(crate) enum Event {
         plan: u64,
     },
     Chaos(Chaos),
+    Peer(links::PeerEvent),
+    ClusterLooks(usize),
+    Hint(EngineAt),
+    /// A gateway's process ends, if it still lives this life.
+    ProcessEnds(usize, u64),
 }
 
 /// How long the reply takes, and when the caller gives up: it may come after that.
@@ -82,9 +97,16 @@ impl ReplyPlan {
     }
 }
 
+/// Who has asked an engine.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Asker {
+    Client(ArrivalNo),
+    Peer(LineNo, CallNo),
+}
+
 /// An input that waits for an answer.
 pub(crate) struct Open {
-    request: RequestNo,
+    asker: Asker,
     at: EngineAt,
     arrived: Real,
 }
@@ -108,7 +130,11 @@ pub(crate) struct World {
     counter: u64,
     handled: u64,
     requests: Vec<Request>,
+    arrivals: BTreeMap<ArrivalNo, requests::Arrival>,
     open: BTreeMap<Ticket, Open>,
+    network: Network,
+    /// Until when a client and a gateway do not reach each other.
+    cut_off: BTreeMap<(usize, usize), Real>,
     /// Until when a gateway does not reach a cluster, and whether it is refused at once.
     cut: BTreeMap<(usize, usize), (Real, bool)>,
     /// The keepalives of groups that hang, by gateway and cluster.
@@ -160,6 +186,7 @@ impl World {
         let terms = Terms {
             one_holder: !options.has(Fault::HandRevoke) && !options.has(Fault::ClockStopped),
             no_loss: options.gentle,
+            may_lapse: options.has(Fault::AllDown),
         };
         let mut world = Self {
             now: BEGIN,
@@ -177,7 +204,10 @@ impl World {
             counter: 0,
             handled: 0,
             requests: Vec::new(),
+            arrivals: BTreeMap::new(),
             open: BTreeMap::new(),
+            network: Network::default(),
+            cut_off: BTreeMap::new(),
             cut: BTreeMap::new(),
             hangs: BTreeMap::new(),
             guards_raised: BTreeMap::new(),
@@ -209,6 +239,9 @@ impl World {
         for gateway in 0..self.gateways.len() {
             self.start_gateway(gateway);
         }
+        for cluster in 0..self.clusters.len() {
+            self.cluster_looks(cluster);
+        }
         for client in 0..self.clients.len() {
             let after = self.dice.between(0..=5_000);
             self.wake_client(client, after);
@@ -221,8 +254,12 @@ impl World {
     }
 
     pub(crate) fn shard_of(name: usize) -> ShardId {
+        Self::shard_of_name(&Self::name(name))
+    }
+
+    fn shard_of_name(name: &str) -> ShardId {
         match ShardCount::try_from(SHARDS) {
-            Ok(shards) => shard_map::shard_of(&Self::name(name), shards),
+            Ok(shards) => shard_map::shard_of(name, shards),
             Err(_) => ShardId(0),
         }
     }
@@ -278,7 +315,11 @@ impl World {
                 self.give(at, Input::Reply(call, result));
             }
             Event::EngineRuns { at, plan } => self.engine_runs(at, plan),
-            Event::RequestArrives { request, gateway } => self.request_arrives(request, gateway),
+            Event::RequestArrives {
+                request,
+                gateway,
+                read,
+            } => self.request_arrives(request, gateway, read),
             Event::AnswerArrives {
                 request,
                 answer,
@@ -286,34 +327,10 @@ impl World {
             } => self.answer_arrives(request, answer, answered),
             Event::ClientWakes { client, plan } => self.client_wakes(client, plan),
             Event::Chaos(chaos) => self.chaos(chaos),
-        }
-    }
-
-    pub(crate) fn start_gateway(&mut self, gateway: usize) {
-        let mut seeds = Vec::new();
-        for _ in 0..self.clusters.len() {
-            let mut seed = [0; 32];
-            for part in seed.chunks_mut(8) {
-                part.copy_from_slice(&self.dice.bits().to_be_bytes());
-            }
-            seeds.push(seed);
-        }
-        let now = self.now;
-        self.gateways[gateway].start(gateway, now, &seeds, &self.common);
-        let life = self.gateways[gateway].life;
-        for cluster in 0..self.clusters.len() {
-            let at = EngineAt {
-                gateway,
-                cluster,
-                life,
-            };
-            let shown = self.gateways[gateway].clock.instant(now);
-            let mut effects = Vec::new();
-            self.gateways[gateway].engines[cluster]
-                .engine
-                .start(shown, &mut effects);
-            self.carry_out(at, effects);
-            self.give(at, Input::HomeSeen);
+            Event::Peer(event) => self.peer_event(event),
+            Event::ClusterLooks(cluster) => self.cluster_looks(cluster),
+            Event::Hint(at) => self.hinted(at),
+            Event::ProcessEnds(gateway, life) => self.process_ends(gateway, life),
         }
     }
 

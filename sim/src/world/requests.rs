@@ -1,14 +1,17 @@
 //! Requests of clients on their way to gateways, and answers on their way back.
 
-use super::{Event, Open, World};
+use super::links::LinkAsker;
+use super::{Asker, Event, Open, World};
 use crate::clock::Real;
 use crate::faults::Fault;
 use crate::gateway::EngineAt;
 use crate::judge::{Asked, HoldNo, Rule};
-use holdfast_gateway::engine::{Answer, FastRenewal, Input, Ticket};
+use holdfast_gateway::engine::{Answer, Course, FastRenewal, Input, Owner, Ticket};
 use holdfast_gateway::service::{
-    Acquire, AcquireOutcome, Release, ReleaseOutcome, Renew, RenewOutcome,
+    Acquire, AcquireOutcome, Forward, ForwardOutcome, Release, ReleaseOutcome, Renew, RenewOutcome,
 };
+use holdfast_gateway::time::Millis;
+use std::sync::Arc;
 
 /// How long a gateway may take to answer, by its own clock.
 const ANSWER_MS_MAX: u64 = 5_000;
@@ -41,6 +44,28 @@ pub(crate) struct Request {
     pub(crate) wrong_token: bool,
     pub(crate) sent: Real,
     pub(crate) gateway: usize,
+    /// Sent when everything works, about a lock that is held: it must be answered definitely.
+    pub(crate) is_calm: bool,
+}
+
+/// The number of a request's arrival at a gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ArrivalNo(u64);
+
+/// A request that a gateway has not answered.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    request: RequestNo,
+    gateway: usize,
+    life: u64,
+    time: Real,
+}
+
+/// When a thread has read the clock, in which life of its gateway.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReadAt {
+    time: Real,
+    life: u64,
 }
 
 /// What a client is told.
@@ -89,6 +114,7 @@ impl World {
             let event = Event::RequestArrives {
                 request: no,
                 gateway: other,
+                read: None,
             };
             self.at(self.now + after, event);
         }
@@ -96,6 +122,7 @@ impl World {
             let event = Event::RequestArrives {
                 request: no,
                 gateway,
+                read: None,
             };
             let after = self.client_latency();
             self.at(self.now + after, event);
@@ -107,64 +134,168 @@ impl World {
         self.dice.delay(if self.healed { 5 } else { 80 })
     }
 
-    pub(crate) fn request_arrives(&mut self, no: RequestNo, gateway: usize) {
+    /// A request has come to a gateway; a thread may have read the clock before its process was
+    /// stopped, and go on now.
+    pub(crate) fn request_arrives(&mut self, no: RequestNo, gateway: usize, read: Option<ReadAt>) {
         let process = &self.gateways[gateway];
-        if self.healed && self.now > self.requests[no.0].sent + STRAY_MS {
+        let sent = self.requests[no.0].sent;
+        if self.healed && self.now > sent + STRAY_MS {
+            return;
+        }
+        let (client, until) = (self.requests[no.0].client, process.paused_until);
+        if self.is_cut_off(client, gateway) {
             return;
         }
         if !process.is_up() {
             return self.tell(no, Told::Unknown("no gateway"));
         }
-        if process.paused_until > self.now {
+        if until > self.now {
+            let (time, life) = (process.paused_from, process.life);
+            let read = (sent < time && self.dice.coin()).then_some(ReadAt { time, life });
             let event = Event::RequestArrives {
                 request: no,
                 gateway,
+                read,
             };
-            return self.at(process.paused_until, event);
+            return self.at(until, event);
         }
-        let shown = process.clock.instant(self.now);
-        let request = &self.requests[no.0];
+        let read = read.filter(|read| read.life == process.life);
+        if read.is_some() {
+            self.figures.event("clocks read before a stop");
+        }
+        let arrival = ArrivalNo(self.number());
+        let entry = Arrival {
+            request: no,
+            gateway,
+            life: self.gateways[gateway].life,
+            time: self.now,
+        };
+        self.arrivals.insert(arrival, entry);
+        self.serve(arrival, read.map_or(self.now, |read| read.time));
+    }
+
+    /// What a gateway does with a client's request, as its service does.
+    fn serve(&mut self, arrival: ArrivalNo, read: Real) {
+        let Some(&Arrival {
+            request, gateway, ..
+        }) = self.arrivals.get(&arrival)
+        else {
+            return;
+        };
+        let request = &self.requests[request.0];
+        let process = &self.gateways[gateway];
+        let shown = process.clock.instant(read);
         if let Ask::Renew(renew) = &request.ask {
             match process.table.renew(shown, renew) {
                 (FastRenewal::Renewed(told), _) => {
                     let answer = Answer::Renew(Ok(RenewOutcome::Renewed(told)));
                     self.figures.event("renewed from memory");
-                    return self.tell(no, Told::Answer(Box::new(answer)));
+                    return self.reply(arrival, Told::Answer(Box::new(answer)));
                 }
                 (FastRenewal::Unproven | FastRenewal::Loading, Some(_)) => {
-                    return self.tell(no, Told::Unknown("unproven"));
+                    return self.reply(arrival, Told::Unknown("unproven"));
                 }
                 (FastRenewal::Unproven | FastRenewal::Loading, None)
                 | (FastRenewal::AskEngine, _) => {}
             }
         }
         let shard = Self::shard_of(request.name);
-        let cluster = self.cluster_of(shard.0);
-        if !process.engines[cluster].proof.is_proven(shown) {
-            return self.tell(no, Told::Unknown("unproven"));
+        let task = &process.engines[self.cluster_of(shard.0)];
+        let course = match &request.ask {
+            Ask::Acquire(acquire) => {
+                let acquire = acquire.clone();
+                let input = |ticket| Input::Acquire(ticket, shard, acquire);
+                return self.ask_engine(arrival, input);
+            }
+            Ask::Renew(Renew { lock_id, .. }) | Ask::Release(Release { lock_id, .. }) => {
+                Course::of_request(&task.owners, &process.table, &task.cluster, lock_id)
+            }
+        };
+        self.follow(arrival, course);
+    }
+
+    fn follow(&mut self, arrival: ArrivalNo, course: Course) {
+        let Some(&Arrival {
+            request, gateway, ..
+        }) = self.arrivals.get(&arrival)
+        else {
+            return;
+        };
+        let request = &self.requests[request.0];
+        let shard = Self::shard_of(request.name);
+        let forward = match &request.ask {
+            Ask::Renew(renew) => Forward::Renew(renew.clone()),
+            Ask::Release(release) => Forward::Release(release.clone()),
+            Ask::Acquire(_) => unreachable!("only requests about a hold have a course"),
+        };
+        match course {
+            Course::Answer(outcome) => {
+                let told = told(&forward, outcome);
+                self.reply(arrival, told);
+            }
+            Course::Engine(hop) => {
+                self.ask_engine(arrival, |ticket| hop.input(ticket, shard, forward));
+            }
+            Course::Owner(owner) => {
+                let cluster = self.cluster_of(shard.0);
+                let cluster = Arc::clone(&self.gateways[gateway].engines[cluster].cluster);
+                let asker = LinkAsker::Client(arrival, Arc::clone(&owner));
+                self.forward(gateway, &owner, cluster, forward, asker);
+            }
         }
-        if process.engines[cluster].stopped {
-            return self.tell(no, Told::Unknown("draining"));
+    }
+
+    /// The gateway that was taken for the owner has said something, or nothing.
+    pub(super) fn owner_answered(
+        &mut self,
+        arrival: ArrivalNo,
+        owner: &Owner,
+        outcome: ForwardOutcome,
+    ) {
+        let Some(entry) = self.arrivals.get(&arrival) else {
+            return;
+        };
+        let name = self.requests[entry.request.0].name;
+        let process = &self.gateways[entry.gateway];
+        if process.life != entry.life {
+            return;
+        }
+        let took = process.clock.read(self.now) - process.clock.read(entry.time);
+        let cluster = self.cluster_of(Self::shard_of(name).0);
+        let cluster = &process.engines[cluster].cluster;
+        let course = Course::after_owner(owner, cluster, Millis::from_ms(took), Some(outcome));
+        self.follow(arrival, course);
+    }
+
+    fn ask_engine(&mut self, arrival: ArrivalNo, input: impl FnOnce(Ticket) -> Input) {
+        let Some(&Arrival {
+            request,
+            gateway,
+            life,
+            ..
+        }) = self.arrivals.get(&arrival)
+        else {
+            return;
+        };
+        let cluster = self.cluster_of(Self::shard_of(self.requests[request.0].name).0);
+        let process = &self.gateways[gateway];
+        let shown = process.clock.instant(self.now);
+        if !process.engines[cluster].proof.is_proven(shown) {
+            return self.reply(arrival, Told::Unknown("unproven"));
         }
         let at = EngineAt {
             gateway,
             cluster,
-            life: process.life,
+            life,
         };
-        let ask = request.ask.clone();
         let ticket = Ticket(self.number());
         let open = Open {
-            request: no,
+            asker: Asker::Client(arrival),
             at,
             arrived: self.now,
         };
         self.open.insert(ticket, open);
-        let input = match ask {
-            Ask::Acquire(acquire) => Input::Acquire(ticket, shard, acquire),
-            Ask::Renew(renew) => Input::Renew(ticket, shard, renew),
-            Ask::Release(release) => Input::Release(ticket, shard, release),
-        };
-        self.give(at, input);
+        self.give(at, input(ticket));
     }
 
     /// An engine has answered.
@@ -173,43 +304,82 @@ impl World {
             let text = "a request is answered twice".to_owned();
             return self.judge.find(Rule::OneAnswer, self.now, None, text);
         };
-        self.check_in_time(&open);
-        let name = self.request(open.request).name;
-        self.trace.note(
-            self.now,
-            Some(name),
-            &("answered", open.request, summary(&answer)),
-        );
-        self.tell(open.request, Told::Answer(Box::new(answer)));
+        let arrival = match open.asker {
+            Asker::Client(arrival) => arrival,
+            Asker::Peer(line, no) => {
+                self.check_in_time(open.at, open.arrived, None);
+                return self.call_answered(line, no, answer);
+            }
+        };
+        let Some(request) = self.arrivals.get(&arrival).map(|entry| entry.request) else {
+            return;
+        };
+        let name = self.request(request).name;
+        let note = ("answered", request, summary(&answer));
+        self.trace.note(self.now, Some(name), &note);
+        self.reply(arrival, Told::Answer(Box::new(answer)));
     }
 
-    fn check_in_time(&mut self, open: &Open) {
-        let gateway = &self.gateways[open.at.gateway];
-        let task = gateway.engines.get(open.at.cluster);
+    pub(super) fn ask_of(&self, arrival: ArrivalNo) -> Option<&Ask> {
+        let request = self.arrivals.get(&arrival)?.request;
+        Some(&self.requests[request.0].ask)
+    }
+
+    /// A gateway answers a request.
+    fn reply(&mut self, arrival: ArrivalNo, answer: Told) {
+        let Some(entry) = self.arrivals.remove(&arrival) else {
+            return;
+        };
+        self.check_arrival(&entry);
+        if self.is_cut_off(self.request(entry.request).client, entry.gateway) {
+            return;
+        }
+        self.tell(entry.request, answer);
+    }
+
+    fn check_arrival(&mut self, entry: &Arrival) {
+        let request = self.request(entry.request);
+        let (request, name) = (entry.request, request.name);
+        let at = EngineAt {
+            gateway: entry.gateway,
+            cluster: self.cluster_of(Self::shard_of(name).0),
+            life: entry.life,
+        };
+        self.check_in_time(at, entry.time, Some((request, name)));
+    }
+
+    fn check_in_time(&mut self, at: EngineAt, arrived: Real, of: Option<(RequestNo, usize)>) {
+        let gateway = &self.gateways[at.gateway];
+        let task = gateway.engines.get(at.cluster);
         let last_pause = gateway
             .paused_until
             .max(task.map_or(0, |task| task.paused_until));
-        let took = gateway.clock.read(self.now)
-            - gateway
-                .clock
-                .read(open.arrived)
-                .min(gateway.clock.read(self.now));
-        if took > ANSWER_MS_MAX && last_pause <= open.arrived {
-            let name = self.request(open.request).name;
-            let text = format!("request {} is answered after {took} ms", open.request.0);
-            self.judge.find(Rule::OneAnswer, self.now, Some(name), text);
+        let shown = gateway.clock.read(self.now);
+        let took = shown - gateway.clock.read(arrived).min(shown);
+        if took > ANSWER_MS_MAX && last_pause <= arrived {
+            let what = match of {
+                Some((request, _)) => format!("request {}", request.0),
+                None => "a forwarded request".to_owned(),
+            };
+            let name = of.map(|(_, name)| name);
+            let text = format!("{what} is answered after {took} ms");
+            self.judge.find(Rule::OneAnswer, self.now, name, text);
         }
     }
 
     /// Requests of processes that still run and do not answer.
     pub(crate) fn check_unanswered(&mut self) {
-        let open = std::mem::take(&mut self.open);
-        for open in open.values() {
-            if self.gateways[open.at.gateway].life == open.at.life {
-                self.check_in_time(open);
+        let arrivals = std::mem::take(&mut self.arrivals);
+        for entry in arrivals.values() {
+            if self.gateways[entry.gateway].life == entry.life {
+                self.check_arrival(entry);
             }
         }
-        self.open = open;
+        for open in std::mem::take(&mut self.open).into_values() {
+            if self.gateways[open.at.gateway].life == open.at.life {
+                self.check_in_time(open.at, open.arrived, None);
+            }
+        }
     }
 
     fn tell(&mut self, request: RequestNo, answer: Told) {
@@ -237,6 +407,17 @@ impl World {
             shard: Self::shard_of(request.name).0,
         }
     }
+}
+
+fn told(forward: &Forward, outcome: ForwardOutcome) -> Told {
+    let answer = match (forward, outcome) {
+        (Forward::Renew(_), ForwardOutcome::Renew(outcome)) => Answer::Renew(Ok(outcome)),
+        (Forward::Release(_), ForwardOutcome::Release(outcome)) => Answer::Release(Ok(outcome)),
+        (Forward::Renew(_), ForwardOutcome::Failed(error)) => Answer::Renew(Err(error)),
+        (Forward::Release(_), ForwardOutcome::Failed(error)) => Answer::Release(Err(error)),
+        _ => return Told::Unknown("another answer than was asked for"),
+    };
+    Told::Answer(Box::new(answer))
 }
 
 /// An answer without what must not be printed.
