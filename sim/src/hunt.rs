@@ -47,7 +47,7 @@ pub const HUNTS: &[Hunt] = &[
     hunt(Mutation::ReleaseUnconfirmed, 2_000, &[]),
     hunt(
         Mutation::ExpiryUnconfirmed,
-        5_000,
+        40_000,
         &[
             Fault::WrongRevoke,
             Fault::TermChange,
@@ -93,6 +93,27 @@ pub const HUNTS: &[Hunt] = &[
     ),
     hunt(Mutation::LongerWithoutRewrite, 200, &[]),
     hunt(Mutation::AnyTokenRenews, 100, &[]),
+    hunt(Mutation::ClaimWhileSessionLives, 4_000, &[]),
+    hunt(Mutation::ForwardedReleaseUncompared, 400, &[]),
+    hunt(
+        Mutation::ProofOutlivesSession,
+        4_000,
+        &[Fault::LinkDown, Fault::RenewAfterRelease, Fault::AnyGateway],
+    ),
+    hunt(Mutation::TableOutlivesSession, 2_000, &[]),
+    hunt(Mutation::PromiseAfterStop, 400, &[]),
+    hunt(
+        Mutation::HeritageOfAnyone,
+        10_000,
+        &[
+            Fault::RollingRestart,
+            Fault::GatewayKilled,
+            Fault::LinkDown,
+            Fault::TaskPaused,
+        ],
+    ),
+    hunt(Mutation::EntryAnsweredForOwner, 1_000, &[]),
+    hunt(Mutation::NotTheirsTakenAsLost, 400, &[]),
 ];
 
 impl Hunt {

@@ -260,7 +260,8 @@ impl World {
         if process.life != entry.life {
             return;
         }
-        let took = process.clock.read(self.now) - process.clock.read(entry.time);
+        let shown = process.clock.read(self.now);
+        let took = shown.saturating_sub(process.clock.read(entry.time));
         let cluster = self.cluster_of(Self::shard_of(name).0);
         let cluster = &process.engines[cluster].cluster;
         let course = Course::after_owner(owner, cluster, Millis::from_ms(took), Some(outcome));
