@@ -2,7 +2,7 @@
 # this folder; fetched tools live in .tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help tools run build check test fmt deny docs tree main-job quick-tests real-tests sim sim-test model bench
+.PHONY: help tools run build check test fmt deny docs tree main-job quick-tests real-tests sim sim-test model bench bench-http
 
 # The etcd client is generated from etcd's protocol files when it is compiled.
 export PROTOC := $(CURDIR)/.tools/protoc/bin/protoc
@@ -45,8 +45,11 @@ MODEL = cargo run $(CARGO_FLAGS) -q --profile sim -p holdfast-model --bin model 
 model: ## search the large scenes of the ownership model, or BOUNDS='--gateways 3 --late-writes 2' of your own
 	$(MODEL) $(if $(BOUNDS)$(MUTATION),search $(BOUNDS) $(if $(MUTATION),--mutation $(MUTATION)),scenes)
 
-bench: tools ## time the engine alone, and acquires in batches against one transaction per lock
-	cargo bench $(CARGO_FLAGS) -p holdfast-gateway --bench engine --bench acquires
+bench: tools ## time the engine and the edge alone, and acquires in batches against one transaction per lock
+	cargo bench $(CARGO_FLAGS) -p holdfast-gateway --bench engine --bench edge --bench acquires
+
+bench-http: build tools ## renewals over HTTP beside a bare hyper server; wants two idle cores
+	scripts/bench-http
 
 fmt: ## format the Rust code
 	cargo fmt --all

@@ -19,7 +19,7 @@ use std::cell::Cell;
 use std::time::{Duration, SystemTime};
 
 /// Somebody who can answer a request that arrived whole.
-pub(crate) trait Express {
+pub trait Express {
     /// Answers the request at the beginning of `bytes`: appends the whole reply, and returns the
     /// request's length. `None` leaves everything as it is.
     fn answer(&self, bytes: &[u8], reply: &mut Vec<u8>) -> Option<usize>;

@@ -23,13 +23,14 @@ mod route;
 mod server;
 mod single;
 mod stamp;
-mod usual;
+pub mod usual;
 mod validate;
 
 pub(crate) use connection::serve as serve_connection;
 pub use edge::Edge;
+pub use express::Express;
 pub(crate) use guard::fault_of;
-pub(crate) use reply::Reply;
+pub use reply::{Reply, renewals_json};
 pub use route::Route;
 pub use server::{bind, serve};
 

@@ -15,7 +15,7 @@ use http_body_util::Full;
 use serde::Serialize;
 
 /// A reply, complete.
-pub(crate) type Reply = Response<Full<Bytes>>;
+pub type Reply = Response<Full<Bytes>>;
 
 const REPLY_BYTES_USUAL: usize = 192;
 
@@ -156,7 +156,7 @@ pub(super) fn renewed_bytes(told: Renewed) -> usize {
 }
 
 /// The whole reply to a batch of renewals.
-pub(super) fn renewals_json(
+pub fn renewals_json(
     results: impl ExactSizeIterator<Item = Result<RenewOutcome, ItemError>>,
     unix_ms: u64,
 ) -> Reply {

@@ -17,7 +17,7 @@ const RENEWAL_BYTES_MIN: usize = 64;
 
 /// The renewal, if `body` is `{"lockId":"...","fencingToken":...}`, perhaps with `"ttlMs":...` at
 /// the end, in this order, with spaces between the parts or without.
-pub(super) fn renewal(body: &[u8]) -> Option<RenewRequest<'_>> {
+pub fn renewal(body: &[u8]) -> Option<RenewRequest<'_>> {
     let mut left = Left(body);
     let renewal = left.renewal()?;
     left.ended().then_some(renewal)
@@ -25,7 +25,7 @@ pub(super) fn renewal(body: &[u8]) -> Option<RenewRequest<'_>> {
 
 /// The batch, if `body` is `{"renewals":[...]}` with at least one renewal in such a form, and no
 /// more than are allowed.
-pub(super) fn renewals(body: &[u8]) -> Option<RenewBatch<'_>> {
+pub fn renewals(body: &[u8]) -> Option<RenewBatch<'_>> {
     let mut left = Left(body);
     left.byte(b'{')?;
     left.name(br#""renewals""#)?;
