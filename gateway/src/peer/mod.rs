@@ -4,7 +4,7 @@
 //! A connection begins as HTTP (`GET /peer`, `Upgrade: holdfast-peer`), so that it goes where HTTP
 //! goes; then both sides show that they know the deployment's secret ([`handshake`]); from then
 //! on there are frames ([`wire`]). What is asked of whom and what an answer means is decided
-//! without I/O in [`link`]; [`dial`] and [`listen`] are the shells.
+//! without I/O in [`link`]; `dial` and `listen` are the shells.
 
 mod connection;
 mod dial;
