@@ -1,6 +1,7 @@
 //! Processes: where they may run, and how much they have run.
 
 use anyhow::{Context as _, bail};
+use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ pub(super) fn pin_this_thread(core: usize) -> anyhow::Result<()> {
 pub(super) struct Pinned(Vec<(Pid, CpuSet)>);
 
 impl Pinned {
-    /// Binds every thread that the process has.
+    /// Binds every thread that the process has. One that ends meanwhile needs no core.
     ///
     /// # Errors
     /// When there is no such process or core, or it is another user's.
@@ -30,9 +31,14 @@ impl Pinned {
         let set = only(core)?;
         let mut pinned = Self(Vec::new());
         for thread in threads(pid)? {
-            let before = sched_getaffinity(Some(thread))
-                .with_context(|| format!("process {pid:?} cannot be looked at"))?;
-            sched_setaffinity(Some(thread), &set).with_context(|| no_core(core))?;
+            let before = match sched_getaffinity(Some(thread)) {
+                Err(Errno::SRCH) => continue,
+                before => before.with_context(|| format!("process {pid:?} cannot be looked at"))?,
+            };
+            match sched_setaffinity(Some(thread), &set) {
+                Err(Errno::SRCH) => continue,
+                set => set.with_context(|| no_core(core))?,
+            }
             pinned.0.push((thread, before));
         }
         Ok(pinned)
@@ -123,5 +129,15 @@ mod tests {
         assert_eq!(sched_getaffinity(None).unwrap().count(), 1);
         drop(pinned);
         assert_eq!(sched_getaffinity(None).unwrap(), before);
+
+        // In the same test, since it binds every thread of this process.
+        for _ in 0..100 {
+            let brief: Vec<_> = (0..4).map(|_| std::thread::spawn(|| ())).collect();
+            let pinned = Pinned::new(pid, first.unwrap());
+            pinned.expect("threads that end meanwhile are passed over");
+            for thread in brief {
+                thread.join().unwrap();
+            }
+        }
     }
 }
