@@ -81,32 +81,42 @@ class Stack:
         for cluster in CLUSTERS:
             command += ["--cluster", f"{cluster}={self.client_url(cluster)}"]
         subprocess.run(command + ["--shards", "256"], check=True, stdout=subprocess.DEVNULL)
-        (self.folder / "gateway.toml").write_text(
+
+    def start_clusters(self):
+        for cluster in CLUSTERS:
+            self.start_etcd(cluster)
+        self.init_map()
+
+    def start_gateway(self, name="gateway", ports=None):
+        public, admin, peer = ports or (self.public, self.admin, self.peer)
+        config = self.folder / f"{name}.toml"
+        config.write_text(
             f"{self.settings}"
-            f'listen = "127.0.0.1:{self.public}"\n'
-            f'admin_listen = "127.0.0.1:{self.admin}"\n'
-            f'peer_listen = "127.0.0.1:{self.peer}"\n'
-            f'peer_url = "http://127.0.0.1:{self.peer}"\n'
-            f'state_dir = "{self.folder}/state"\n'
+            f'listen = "127.0.0.1:{public}"\n'
+            f'admin_listen = "127.0.0.1:{admin}"\n'
+            f'peer_listen = "127.0.0.1:{peer}"\n'
+            f'peer_url = "http://127.0.0.1:{peer}"\n'
+            f'state_dir = "{self.folder}/state-{name}"\n'
             f'[home]\nendpoints = ["{self.client_url("a")}"]\n'
             '[auth]\nmode = "none"\n'
         )
+        self.spawn(name, [self.bin / "gateway", "serve", "--config", config])
+        wait_for(f"http://127.0.0.1:{admin}/readyz")
 
-    def start_gateway(self):
-        config = self.folder / "gateway.toml"
-        self.spawn("gateway", [self.bin / "gateway", "serve", "--config", config])
-        wait_for(f"http://127.0.0.1:{self.admin}/readyz")
+    def etcdctl_get(self, cluster, prefix, *options):
+        """What etcdctl prints of the keys that begin so."""
+        reply = subprocess.run(
+            [ETCDCTL, "--endpoints", self.client_url(cluster), "get", prefix, "--prefix", *options],
+            check=True, capture_output=True, text=True,
+            env={**os.environ, "ETCDCTL_API": "3"},
+        )
+        return reply.stdout
 
     def lock_keys(self):
         count = 0
         for cluster in CLUSTERS:
-            reply = subprocess.run(
-                [ETCDCTL, "--endpoints", self.client_url(cluster), "get", "/locks/", "--prefix",
-                 "--count-only", "--write-out=fields"],
-                check=True, capture_output=True, text=True,
-                env={**os.environ, "ETCDCTL_API": "3"},
-            )
-            count += int(reply.stdout.split('"Count" :')[1].split()[0])
+            fields = self.etcdctl_get(cluster, "/locks/", "--count-only", "--write-out=fields")
+            count += int(fields.split('"Count" :')[1].split()[0])
         return count
 
     def etcd_requests(self):
@@ -119,6 +129,13 @@ class Stack:
                         total += float(line.rsplit(" ", 1)[1])
         return total
 
-    def gateway_memory_mib(self):
-        status = pathlib.Path(f"/proc/{self.running['gateway'].pid}/status").read_text()
-        return int(status.split("VmRSS:")[1].split()[0]) // 1024
+    def rss_kib(self, name="gateway"):
+        """Resident memory of a process."""
+        status = pathlib.Path(f"/proc/{self.running[name].pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0])
+
+    def cpu_s(self, name):
+        """Processor time of a process so far."""
+        stat = pathlib.Path(f"/proc/{self.running[name].pid}/stat").read_text()
+        fields = stat.rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

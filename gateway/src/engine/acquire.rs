@@ -192,7 +192,7 @@ impl Engine {
         self.granted(job.ticket, lock_id, token, told, false);
     }
 
-    fn granted(
+    pub(crate) fn granted(
         &mut self,
         ticket: Ticket,
         lock_id: LockId,

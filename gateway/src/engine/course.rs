@@ -8,7 +8,7 @@
 use crate::engine::Input;
 use crate::engine::owners::{Owned, Owner, Owners};
 use crate::engine::records::SessionId;
-use crate::engine::table::{FastRenewal, Table};
+use crate::engine::table::Table;
 use crate::engine::tickets::{Ticket, Trouble};
 use crate::limits;
 use crate::lock_id::LockId;
@@ -93,16 +93,9 @@ impl Course {
             return Self::Engine(Hop::FromGateway);
         };
         match table.renew(now, renew) {
-            (FastRenewal::Renewed(told), _) => {
-                Self::Answer(ForwardOutcome::Renew(RenewOutcome::Renewed(told)))
-            }
-            (FastRenewal::Unproven, Some(cluster)) => {
-                Self::failed(Trouble::Unproven, &cluster.name)
-            }
-            (FastRenewal::Loading, Some(cluster)) => Self::failed(Trouble::Loading, &cluster.name),
-            (FastRenewal::Unproven | FastRenewal::Loading, None) | (FastRenewal::AskEngine, _) => {
-                Self::Engine(Hop::FromGateway)
-            }
+            Some(Ok(told)) => Self::Answer(ForwardOutcome::Renew(RenewOutcome::Renewed(told))),
+            Some(Err(error)) => Self::Answer(ForwardOutcome::Failed(error)),
+            None => Self::Engine(Hop::FromGateway),
         }
     }
 

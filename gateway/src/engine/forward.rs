@@ -147,11 +147,11 @@ impl Engine {
 
     fn request_answered(&mut self, job: ColdJob, outcome: ForwardOutcome) {
         let ticket = job.ticket();
-        match (outcome, job.to_forward()) {
-            (ForwardOutcome::Renew(outcome), Some(Forward::Renew(_))) => {
+        match (outcome, self.tickets.kind(ticket)) {
+            (ForwardOutcome::Renew(outcome), Some(Kind::Renew)) => {
                 self.pass_on(ticket, Answer::Renew(Ok(outcome)));
             }
-            (ForwardOutcome::Release(outcome), Some(Forward::Release(_))) => {
+            (ForwardOutcome::Release(outcome), Some(Kind::Release)) => {
                 self.pass_on(ticket, Answer::Release(Ok(outcome)));
             }
             (ForwardOutcome::NotTheirs, _) => self.await_owner(job),
@@ -185,13 +185,7 @@ impl Engine {
             ForwardOutcome::Release(_) => self.fail(job.ticket, Trouble::Unknown),
             ForwardOutcome::Failed(_) if self.mutated(Mutation::EntryAnsweredForOwner) => {
                 let told = proof::told(job.acquire.ttl, self.now, id.secret());
-                let grant = Grant {
-                    lock_id: id,
-                    token,
-                    told,
-                    already_held: true,
-                };
-                self.answer_acquire(job.ticket, AcquireOutcome::Granted(grant));
+                self.granted(job.ticket, id, token, told, true);
             }
             ForwardOutcome::Failed(error) => {
                 self.note_silence(job.ticket);

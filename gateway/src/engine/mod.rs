@@ -65,7 +65,7 @@ pub use records::SessionId;
 pub(crate) use records::all_sessions;
 pub use settings::Settings;
 pub use stats::EngineStats;
-pub use table::{ClusterProof, FastRenewal, Table};
+pub use table::{ClusterProof, Table};
 pub(crate) use tickets::Trouble;
 pub use tickets::{Answer, Ticket};
 

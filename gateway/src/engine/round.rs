@@ -44,7 +44,6 @@ pub(crate) struct RoundId(u64);
 #[derive(Debug)]
 struct Round {
     id: RoundId,
-    begun: Instant,
     waiting_for: u8,
     answers: BTreeMap<LeaseId, (Instant, KeepAliveAnswer)>,
 }
@@ -117,7 +116,6 @@ impl Engine {
         let id = RoundId(self.round.counter);
         let mut round = Round {
             id,
-            begun: self.now,
             waiting_for: 1,
             answers: BTreeMap::new(),
         };
@@ -149,11 +147,11 @@ impl Engine {
         if let Some(round) = &mut self.round.running
             && let Ok(Reply::KeepAlive(answers)) = result
         {
-            let begun = round.begun;
+            let began = self.round.began;
             let credited = answers.into_iter();
             round
                 .answers
-                .extend(credited.map(|answer| (answer.lease, (begun, answer))));
+                .extend(credited.map(|answer| (answer.lease, (began, answer))));
         }
     }
 

@@ -8,10 +8,11 @@
 use crate::engine::mutation::{Mistake, Mutation};
 use crate::engine::proof;
 use crate::engine::slot::{AtomicSlotWord, SlotState, SlotWord};
+use crate::engine::tickets::Trouble;
 use crate::engine::wheel::Tick;
 use crate::lock_id::{GroupId, LockId, Secret, SlotIndex};
 use crate::names::{LockName, Token};
-use crate::service::{Renew, Renewed};
+use crate::service::{Renew, Renewed, ServiceError};
 use crate::time::{Instant, Millis};
 use dashmap::DashMap;
 use holdfast_store::Revision;
@@ -84,9 +85,9 @@ pub(crate) struct Slot {
     armed: AtomicU32,
 }
 
-/// What memory can say of a renewal.
+/// What a group can say of a renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FastRenewal {
+pub(crate) enum FastRenewal {
     /// The hold goes on.
     Renewed(Renewed),
     /// Nothing can be promised here now.
@@ -98,18 +99,19 @@ pub enum FastRenewal {
 }
 
 impl Table {
-    /// Renews from memory. The cluster is told where the group is known.
+    /// Renews from memory. `None`: only the engine can answer.
     ///
     /// A promise is made only while the session is proven, for at most the TTL in the record, and
     /// never beyond the proof of the group's lease.
-    pub fn renew(&self, now: Instant, renew: &Renew) -> (FastRenewal, Option<Arc<ClusterProof>>) {
-        let Some(group) = self.groups.get(&renew.lock_id.group()) else {
-            return (FastRenewal::AskEngine, None);
+    pub fn renew(&self, now: Instant, renew: &Renew) -> Option<Result<Renewed, ServiceError>> {
+        let group = self.groups.get(&renew.lock_id.group())?;
+        let trouble = match group.renew(now, renew) {
+            FastRenewal::Renewed(told) => return Some(Ok(told)),
+            FastRenewal::Unproven => Trouble::Unproven,
+            FastRenewal::Loading => Trouble::Loading,
+            FastRenewal::AskEngine => return None,
         };
-        let answer = group.renew(now, renew);
-        let refused = matches!(answer, FastRenewal::Unproven | FastRenewal::Loading);
-        let cluster = refused.then(|| Arc::clone(&group.cluster));
-        (answer, cluster)
+        Some(Err(trouble.to_error(&group.cluster.name)))
     }
 
     /// Whether the group is this gateway's.

@@ -3,7 +3,7 @@
 use crate::engine::records::SessionId;
 use crate::engine::{Effect, Engine};
 use crate::limits;
-use crate::service::{AcquireOutcome, ReleaseOutcome, RenewOutcome, ServiceError};
+use crate::service::{AcquireOutcome, ForwardOutcome, ReleaseOutcome, RenewOutcome, ServiceError};
 use crate::time::{Instant, Millis};
 use holdfast_api::ErrorCode;
 use std::collections::{HashMap, VecDeque};
@@ -27,6 +27,22 @@ pub enum Answer {
     Renew(Result<RenewOutcome, ServiceError>),
     /// To [`crate::engine::Input::Release`].
     Release(Result<ReleaseOutcome, ServiceError>),
+}
+
+impl Answer {
+    /// What the gateway that has forwarded the request is told; `None` to an acquire, which never
+    /// comes so.
+    pub fn into_forwarded(self) -> Option<ForwardOutcome> {
+        match self {
+            Self::Acquire(_) => None,
+            Self::Renew(answer) => {
+                Some(answer.map_or_else(ForwardOutcome::Failed, ForwardOutcome::Renew))
+            }
+            Self::Release(answer) => {
+                Some(answer.map_or_else(ForwardOutcome::Failed, ForwardOutcome::Release))
+            }
+        }
+    }
 }
 
 /// Which kind of answer a ticket wants.
@@ -179,6 +195,10 @@ pub(crate) struct Tickets {
 impl Tickets {
     pub(crate) fn is_open(&self, ticket: Ticket) -> bool {
         self.open.contains_key(&ticket)
+    }
+
+    pub(crate) fn kind(&self, ticket: Ticket) -> Option<Kind> {
+        self.open.get(&ticket).map(|open| open.kind)
     }
 
     pub(crate) fn via(&self, ticket: Ticket) -> Option<Via> {

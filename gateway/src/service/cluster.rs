@@ -273,15 +273,11 @@ fn offset_ms(clock: &impl Clock) -> i128 {
 fn tell(asker: Asker, answer: Answer) {
     match (asker, answer) {
         (Asker::Acquire(asker), Answer::Acquire(answer)) => drop(asker.send(answer)),
-        (Asker::Hold(asker), Answer::Renew(answer)) => {
-            let outcome = answer.map_or_else(ForwardOutcome::Failed, ForwardOutcome::Renew);
-            drop(asker.send(outcome));
-        }
-        (Asker::Hold(asker), Answer::Release(answer)) => {
-            let outcome = answer.map_or_else(ForwardOutcome::Failed, ForwardOutcome::Release);
-            drop(asker.send(outcome));
-        }
-        (Asker::Hold(_), Answer::Acquire(_)) | (Asker::Acquire(_), _) => {
+        (Asker::Hold(asker), answer) => match answer.into_forwarded() {
+            Some(outcome) => drop(asker.send(outcome)),
+            None => debug_assert!(false, "an acquire's answer to another request"),
+        },
+        (Asker::Acquire(_), _) => {
             debug_assert!(false, "an answer of another kind than the request");
         }
     }

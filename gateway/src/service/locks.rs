@@ -1,8 +1,8 @@
 //! The lock service over several clusters: routes each request to the cluster of its shard.
 
 use crate::engine::{
-    ClusterProof, Course, Engine, EngineStats, FastRenewal, Heritage, Hop, Owner, Owners, Settings,
-    Table, Trouble,
+    ClusterProof, Course, Engine, EngineStats, Heritage, Hop, Owner, Owners, Settings, Table,
+    Trouble,
 };
 use crate::limits;
 use crate::service::cluster::{ClusterTask, Command};
@@ -327,18 +327,7 @@ impl<C: Clock> LockService<C> {
 
 impl<C: Clock> Locks for LockService<C> {
     fn try_renew(&self, now: Instant, renew: &Renew) -> Option<Result<Renewed, ServiceError>> {
-        match self.table.renew(now, renew) {
-            (FastRenewal::Renewed(renewed), _) => Some(Ok(renewed)),
-            (FastRenewal::Unproven, Some(cluster)) => {
-                Some(Err(Trouble::Unproven.to_error(&cluster.name)))
-            }
-            (FastRenewal::Loading, Some(cluster)) => {
-                Some(Err(Trouble::Loading.to_error(&cluster.name)))
-            }
-            (FastRenewal::Unproven | FastRenewal::Loading, None) | (FastRenewal::AskEngine, _) => {
-                None
-            }
-        }
+        self.table.renew(now, renew)
     }
 
     async fn renew(&self, renew: Renew) -> Result<RenewOutcome, ServiceError> {

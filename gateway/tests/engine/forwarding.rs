@@ -4,13 +4,23 @@ use crate::holds::{is_renewed, refused};
 use crate::world::{SESSION_TTL, World, wish, with_ttl};
 use holdfast_api::ErrorCode;
 use holdfast_gateway::engine::Input;
-use holdfast_gateway::service::{AcquireOutcome, Ended, ReleaseOutcome, RenewOutcome};
+use holdfast_gateway::service::{AcquireOutcome, Ended, Grant, ReleaseOutcome, RenewOutcome};
 
 fn two_gateways() -> World {
     let mut world = World::new(2);
     world.run_until_proven(0);
     world.run_until_proven(1);
     world
+}
+
+/// The first of two gateways stops while it owns a lock, and the second is given a hint of it.
+fn hand_over(world: &mut World) -> Grant {
+    let hold = world.hold(0, wish("c", "n"));
+    world.run(4_000);
+    world.give(0, Input::Stop);
+    world.run(10);
+    world.give(1, Input::SessionEnded);
+    hold
 }
 
 #[test]
@@ -124,11 +134,7 @@ fn the_groups_of_a_dead_gateway_are_shared_among_the_survivors() {
 #[test]
 fn a_session_that_ends_is_seen_at_once_when_somebody_hints_at_it() {
     let mut world = two_gateways();
-    let hold = world.hold(0, wish("c", "n"));
-    world.run(4_000);
-    world.give(0, Input::Stop);
-    world.run(10);
-    world.give(1, Input::SessionEnded);
+    let hold = hand_over(&mut world);
     world.run(140);
     assert!(is_renewed(world.renew(1, &hold).unwrap()));
 }
@@ -136,11 +142,7 @@ fn a_session_that_ends_is_seen_at_once_when_somebody_hints_at_it() {
 #[test]
 fn a_gateway_that_has_stopped_knows_its_heir() {
     let mut world = two_gateways();
-    let hold = world.hold(0, wish("c", "n"));
-    world.run(4_000);
-    world.give(0, Input::Stop);
-    world.run(10);
-    world.give(1, Input::SessionEnded);
+    let hold = hand_over(&mut world);
     world.run(600);
     assert!(world.knows_another_owner(0, &hold));
 }

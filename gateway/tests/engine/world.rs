@@ -3,8 +3,8 @@
 
 use holdfast_api::ErrorCode;
 use holdfast_gateway::engine::{
-    Answer, CallId, ClusterProof, Course, Effect, Engine, FastRenewal, Heritage, Input, Owner,
-    Settings, Table, Ticket,
+    Answer, CallId, ClusterProof, Course, Effect, Engine, Heritage, Input, Owner, Settings, Table,
+    Ticket,
 };
 use holdfast_gateway::names::{ClientId, LockName, RequestId};
 use holdfast_gateway::service::{
@@ -279,14 +279,8 @@ impl World {
             match effect {
                 Effect::Answer(ticket, answer) if self.forwarded.contains_key(&ticket) => {
                     let back = self.forwarded.remove(&ticket).unwrap();
-                    let outcome = match answer {
-                        Answer::Renew(Ok(outcome)) => ForwardOutcome::Renew(outcome),
-                        Answer::Release(Ok(outcome)) => ForwardOutcome::Release(outcome),
-                        Answer::Renew(Err(error)) | Answer::Release(Err(error)) => {
-                            ForwardOutcome::Failed(error)
-                        }
-                        Answer::Acquire(_) => panic!("an acquire is never forwarded"),
-                    };
+                    let outcome = answer.into_forwarded();
+                    let outcome = outcome.expect("an acquire is never forwarded");
                     self.at(self.now + 1, Event::Forwarded { back, outcome });
                 }
                 Effect::Answer(ticket, answer) => {
@@ -549,7 +543,7 @@ impl World {
     pub fn begin_renew(&mut self, gateway: usize, renew: Renew) -> Ticket {
         let ticket = self.ticket();
         let now = Instant::from_ms(self.now);
-        if let (FastRenewal::Renewed(told), _) = self.gateways[gateway].table.renew(now, &renew) {
+        if let Some(Ok(told)) = self.gateways[gateway].table.renew(now, &renew) {
             let answer = Answer::Renew(Ok(RenewOutcome::Renewed(told)));
             self.answers.insert(ticket, answer);
             return ticket;

@@ -85,14 +85,8 @@ impl World {
     }
 
     pub(super) fn call_answered(&mut self, line: LineNo, no: CallNo, answer: Answer) {
-        let outcome = match answer {
-            Answer::Renew(answer) => {
-                answer.map_or_else(ForwardOutcome::Failed, ForwardOutcome::Renew)
-            }
-            Answer::Release(answer) => {
-                answer.map_or_else(ForwardOutcome::Failed, ForwardOutcome::Release)
-            }
-            Answer::Acquire(_) => unreachable!("acquires are not forwarded"),
+        let Some(outcome) = answer.into_forwarded() else {
+            unreachable!("acquires are not forwarded");
         };
         self.answer_call(line, no, outcome);
     }

@@ -6,7 +6,7 @@ use crate::clock::Real;
 use crate::faults::Fault;
 use crate::gateway::EngineAt;
 use crate::judge::{Asked, HoldNo, Rule};
-use holdfast_gateway::engine::{Answer, Course, FastRenewal, Input, Owner, Ticket};
+use holdfast_gateway::engine::{Answer, Course, Input, Owner, Ticket};
 use holdfast_gateway::service::{
     Acquire, AcquireOutcome, Forward, ForwardOutcome, Release, ReleaseOutcome, Renew, RenewOutcome,
 };
@@ -187,16 +187,13 @@ impl World {
         let shown = process.clock.instant(read);
         if let Ask::Renew(renew) = &request.ask {
             match process.table.renew(shown, renew) {
-                (FastRenewal::Renewed(told), _) => {
+                Some(Ok(told)) => {
                     let answer = Answer::Renew(Ok(RenewOutcome::Renewed(told)));
                     self.figures.event("renewed from memory");
                     return self.reply(arrival, Told::Answer(Box::new(answer)));
                 }
-                (FastRenewal::Unproven | FastRenewal::Loading, Some(_)) => {
-                    return self.reply(arrival, Told::Unknown("unproven"));
-                }
-                (FastRenewal::Unproven | FastRenewal::Loading, None)
-                | (FastRenewal::AskEngine, _) => {}
+                Some(Err(_)) => return self.reply(arrival, Told::Unknown("unproven")),
+                None => {}
             }
         }
         let shard = Self::shard_of(request.name);
