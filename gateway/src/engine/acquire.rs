@@ -135,12 +135,29 @@ impl Engine {
 
     /// The grant certainly did not happen.
     pub(crate) fn grant_undone(&mut self, grant: Grant) {
-        self.free_slot(grant.at.group, grant.at.slot);
+        self.free_pending(&grant);
         self.retry_acquire(grant.job);
         grant
             .behind
             .into_iter()
             .for_each(|job| self.queue_acquire(job));
+    }
+
+    /// Whether the slot still waits for this grant. Its group may have been given up and claimed
+    /// anew meanwhile: that table was filled from etcd, and its slots are no business of the grant.
+    fn is_pending(&self, grant: &Grant) -> bool {
+        let ctl = self.groups.get(grant.at.group);
+        ctl.and_then(|ctl| {
+            ctl.group.with_slot(grant.at.slot, |slot| {
+                slot.state() == SlotState::Pending && slot.is_of(&grant.lock_id)
+            })
+        }) == Some(true)
+    }
+
+    fn free_pending(&mut self, grant: &Grant) {
+        if self.is_pending(grant) {
+            self.free_slot(grant.at.group, grant.at.slot);
+        }
     }
 
     fn new_secret(&mut self) -> Secret {
@@ -154,6 +171,7 @@ impl Engine {
     /// waits for it any more: a grant that nobody is told about is kept for the client that may
     /// come back, and ends with its TTL (NO-GHOST).
     pub(crate) fn grant_landed(&mut self, grant: Grant, revision: Revision) {
+        let pending = self.is_pending(&grant);
         let Grant {
             job,
             behind,
@@ -163,7 +181,7 @@ impl Engine {
             ..
         } = grant;
         behind.into_iter().for_each(|job| self.queue_acquire(job));
-        let Some(ctl) = self.groups.get(at.group) else {
+        let Some(ctl) = self.groups.get(at.group).filter(|_| pending) else {
             return self.fail(job.ticket, Trouble::Unknown);
         };
         let token = Token(token_base.saturating_add(revision.0.cast_unsigned()));
@@ -174,11 +192,6 @@ impl Engine {
         };
         let promised = deadline.min(ctl.group.proven_until());
         ctl.group.change_slot(at.slot, |slot| {
-            debug_assert_eq!(
-                slot.state(),
-                SlotState::Pending,
-                "a grant fills a pending slot"
-            );
             slot.token = token;
             slot.revision = revision;
             slot.word.store(SlotWord::held(deadline));
@@ -221,7 +234,7 @@ impl Engine {
         }
         if let Some(record) = lock {
             // All of them asked before this was read, so it answers them all.
-            self.free_slot(grant.at.group, grant.at.slot);
+            self.free_pending(&grant);
             for job in std::iter::once(grant.job).chain(grant.behind) {
                 self.contended(job, record);
             }
@@ -231,7 +244,7 @@ impl Engine {
         let group_revision = self.groups.get(grant.at.group).map(|ctl| ctl.revision);
         let group_held = group.map(|kv| kv.mod_revision) == group_revision;
         if guard_held && group_held && waiter.is_some() {
-            self.free_slot(grant.at.group, grant.at.slot);
+            self.free_pending(&grant);
             for job in std::iter::once(grant.job).chain(grant.behind) {
                 self.refuse(job.ticket, Refusal::Held, Millis::ZERO);
             }

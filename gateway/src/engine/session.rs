@@ -226,6 +226,7 @@ impl Engine {
     /// another gateway can claim their groups at once.
     pub(crate) fn stop(&mut self) {
         let leases = self.session.leases();
+        self.proof.stop();
         self.bequeath();
         self.give_session_up(Trouble::Draining);
         self.session.state = State::Stopped;

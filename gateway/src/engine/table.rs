@@ -55,6 +55,8 @@ pub struct ClusterProof {
     pub name: Arc<str>,
     session_until: AtomicU64,
     last_proof: AtomicU64,
+    /// The engine was told to stop; nothing is proven ever again.
+    stopped: AtomicBool,
     mistake: Mistake,
 }
 
@@ -143,6 +145,7 @@ impl ClusterProof {
             name,
             session_until: AtomicU64::new(0),
             last_proof: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
             mistake: Default::default(),
         })
     }
@@ -171,6 +174,14 @@ impl ClusterProof {
         now < self.session_until()
     }
 
+    /// Why this gateway can say nothing definite about the cluster's locks at `now`, if it cannot.
+    pub(crate) fn trouble(&self, now: Instant) -> Option<Trouble> {
+        match self.stopped.load(Ordering::Acquire) {
+            true => Some(Trouble::Draining),
+            false => (!self.is_proven(now)).then_some(Trouble::Unproven),
+        }
+    }
+
     /// When the keepalive was sent that gave the last proof.
     pub fn last_proof(&self) -> Option<Instant> {
         match self.last_proof.load(Ordering::Acquire) {
@@ -182,6 +193,10 @@ impl ClusterProof {
     pub(crate) fn prove(&self, sent: Instant, until: Instant) {
         self.last_proof.store(sent.as_ms(), Ordering::Release);
         self.session_until.store(until.as_ms(), Ordering::Release);
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
     }
 
     pub(crate) fn void(&self) {

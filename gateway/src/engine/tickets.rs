@@ -225,15 +225,9 @@ impl Engine {
             Kind::Acquire => limits::OPEN_REQUESTS_MAX / 2,
             Kind::Renew | Kind::Release => limits::OPEN_REQUESTS_MAX,
         };
-        let refusal = if self.session.is_stopped() {
-            Some(Trouble::Draining)
-        } else if !self.is_proven() {
-            Some(Trouble::Unproven)
-        } else if self.tickets.open.len() > open_max {
-            Some(Trouble::Overloaded)
-        } else {
-            None
-        };
+        let crowded = self.tickets.open.len() > open_max;
+        let trouble = self.proof.trouble(self.now);
+        let refusal = trouble.or(crowded.then_some(Trouble::Overloaded));
         if let Some(trouble) = refusal {
             self.fail(ticket, trouble);
             return false;

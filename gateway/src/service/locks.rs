@@ -283,8 +283,8 @@ impl<C: Clock> LockService<C> {
         command: impl FnOnce(oneshot::Sender<T>) -> Command,
     ) -> Result<T, ServiceError> {
         // Spares the queue what the engine would answer at once.
-        if !cluster.proof.is_proven(self.clock.now()) {
-            return Err(Trouble::Unproven.to_error(&cluster.name));
+        if let Some(trouble) = cluster.proof.trouble(self.clock.now()) {
+            return Err(trouble.to_error(&cluster.name));
         }
         let (asker, answer) = oneshot::channel();
         let command = command(asker);

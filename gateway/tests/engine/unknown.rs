@@ -1,10 +1,10 @@
 //! Lost and late answers: what is not known is found out, and nobody is told a guess.
 
 use crate::holds::{is_renewed, refused};
-use crate::world::{Fate, World, is_delete, is_grant, wish};
+use crate::world::{Fate, World, is_delete, is_grant, wish, with_ttl};
 use holdfast_gateway::service::{Ended, Grant, ReleaseOutcome, Renew, RenewOutcome};
 use holdfast_gateway::time::Millis;
-use holdfast_store::{KeyRange, Op};
+use holdfast_store::{KeyRange, Op, TxnOp};
 
 const PASS: Fate = Fate::Pass {
     request_ms: 1,
@@ -248,7 +248,7 @@ fn a_lock_key_deleted_by_hand_is_told_as_expired_after_the_next_survey() {
     let mut world = World::ready();
     let hold = world.hold(0, wish("c1", "n"));
     world.write(holdfast_store::Txn {
-        then: vec![holdfast_store::TxnOp::Delete(KeyRange::one("/locks/n"))],
+        then: vec![TxnOp::Delete(KeyRange::one("/locks/n"))],
         ..Default::default()
     });
     let ended = world.run_until(1_000_000, |world| {
@@ -281,4 +281,37 @@ fn leases_revoked_by_hand_are_told_and_acquires_go_on() {
     });
     assert!(again);
     let (_, _) = refused(world.acquire(0, wish("c3", "n")).unwrap());
+}
+
+/// Whether records of locks are read, outside batches.
+fn reads_locks(op: &Op) -> bool {
+    let Op::Txn(txn) = op else { return false };
+    txn.then.iter().any(|op| match op {
+        TxnOp::Get(get) => get.range.start.as_bytes().starts_with(b"/locks/"),
+        _ => false,
+    })
+}
+
+#[test]
+fn a_grant_that_is_resolved_after_its_group_was_claimed_anew_leaves_the_new_table_alone() {
+    for meddled_after in (0..6_000).step_by(500) {
+        let mut world = World::ready();
+        let kept = world.hold(0, with_ttl(wish("c0", "n"), 120_000));
+        let began = world.now;
+        world.link = Box::new(move |_, op, now| match now - began {
+            0..6_000 if is_grant(op) => Fate::LoseRequest,
+            // What became of it is not seen for as long as a claim of its group takes.
+            0..14_000 if reads_locks(op) => Fate::Refuse,
+            _ => PASS,
+        });
+        let ticket = world.begin_acquire(0, wish("c1", "n-of-the-same-shard"));
+        world.run(meddled_after);
+        world.give_groups_away();
+        world.run(20_000);
+        world.answer(ticket);
+        assert!(
+            is_renewed(world.renew(0, &kept).unwrap()),
+            "{meddled_after}"
+        );
+    }
 }

@@ -202,6 +202,25 @@ impl World {
     }
 
     /// Whether a gateway would forward a request about this hold.
+    /// Puts every group under a session that has ended, as if it had been claimed wrongly.
+    pub fn give_groups_away(&mut self) {
+        for kv in self.read(KeyRange::prefix("/holdfast/groups/")) {
+            let group = kv.key.as_str().unwrap().rsplit('/').next().unwrap();
+            let put = Put {
+                key: format!("/holdfast/groups/{:016x}/{group}", 7).into(),
+                value: kv.value,
+                lease: kv.lease,
+            };
+            self.write(Txn {
+                then: vec![
+                    TxnOp::Delete(KeyRange::one(kv.key.clone())),
+                    TxnOp::Put(put),
+                ],
+                ..Txn::default()
+            });
+        }
+    }
+
     pub fn knows_another_owner(&self, gateway: usize, grant: &Grant) -> bool {
         let entry = &self.gateways[gateway];
         let owners = entry.engine.as_ref().unwrap().owners();

@@ -106,4 +106,6 @@ async fn a_gateway_that_has_stopped_forwards_to_its_heir() {
         heir.renew(&hold).await,
         Ok(RenewOutcome::Renewed(_))
     ));
+    let refused = leaving.service.acquire(wish("worker", "n2")).await;
+    assert_eq!(refused.unwrap_err().code, ErrorCode::Draining);
 }
