@@ -1,5 +1,6 @@
 //! One etcd member.
 
+use crate::caller::Callers;
 use crate::cluster::EtcdCluster;
 use crate::http::http_get;
 use crate::options::{EtcdOptions, EtcdVersion};
@@ -7,6 +8,7 @@ use crate::ports::free_port;
 use crate::process::Process;
 use crate::spec::ProcessSpec;
 use anyhow::{Context, Result, ensure};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -18,6 +20,7 @@ const ETCDCTL_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Etcd {
     version: EtcdVersion,
     options: EtcdOptions,
+    name: String,
     ports: Ports,
     process: Process,
 }
@@ -27,15 +30,19 @@ pub struct Etcd {
 pub(crate) struct Ports {
     pub(crate) client: u16,
     pub(crate) peer: u16,
+    /// Where other members are told that it listens.
+    pub(crate) peer_told: u16,
     /// Plain HTTP for health and metrics, with TLS on the client port too.
     pub(crate) metrics: u16,
 }
 
 impl Ports {
     pub(crate) fn choose() -> Result<Self> {
+        let peer = free_port()?;
         Ok(Self {
             client: free_port()?,
-            peer: free_port()?,
+            peer,
+            peer_told: peer,
             metrics: free_port()?,
         })
     }
@@ -69,8 +76,10 @@ impl Etcd {
         name: &str,
         ports: Ports,
         peers: &str,
+        callers: &Callers,
     ) -> Result<Self> {
         let client_url = format!("{}://127.0.0.1:{}", options.client_scheme(), ports.client);
+        let peer_listen_url = format!("http://127.0.0.1:{}", ports.peer);
         let peer_url = peer_url(ports);
         let metrics_url = format!("http://127.0.0.1:{}", ports.metrics);
         let spec = ProcessSpec::new(version.program("etcd")?)
@@ -83,17 +92,19 @@ impl Etcd {
             ])
             .args([
                 "--listen-peer-urls",
-                &peer_url,
+                &peer_listen_url,
                 "--initial-advertise-peer-urls",
                 &peer_url,
             ])
             .args(["--initial-cluster", peers, "--initial-cluster-token", peers])
             .args(["--listen-metrics-urls", &metrics_url])
             .args(options.args(version))
+            .known_as(callers, name)
             .ready_when_get_answers_200(ports.metrics, "/health");
         Ok(Self {
             version,
             options,
+            name: name.to_owned(),
             ports,
             process: Process::new(spec)?,
         })
@@ -121,6 +132,26 @@ impl Etcd {
     /// When it fails, with what it printed, or takes longer than half a minute.
     pub async fn etcdctl(&self, args: &[&str]) -> Result<String> {
         self.etcdctl_on(&self.endpoint(), args).await
+    }
+
+    /// Puts a snapshot in the place of this member's data. It must not run.
+    pub(crate) async fn restore(&self, snapshot: &Path, peers: &str, token: &str) -> Result<()> {
+        let data = self.process.dir().join("data");
+        if data.exists() {
+            std::fs::remove_dir_all(&data)?;
+        }
+        let own = format!("--initial-advertise-peer-urls={}", peer_url(self.ports));
+        let args = [
+            "snapshot",
+            "restore",
+            &snapshot.display().to_string(),
+            &format!("--name={}", self.name),
+            &format!("--initial-cluster={peers}"),
+            &format!("--initial-cluster-token={token}"),
+            &own,
+            &format!("--data-dir={}", data.display()),
+        ];
+        self.etcdctl(&args).await.map(drop)
     }
 
     /// Runs `etcdctl` with this member's settings against `endpoints`.
@@ -209,5 +240,5 @@ impl Etcd {
 }
 
 pub(crate) fn peer_url(ports: Ports) -> String {
-    format!("http://127.0.0.1:{}", ports.peer)
+    format!("http://127.0.0.1:{}", ports.peer_told)
 }

@@ -8,8 +8,11 @@
 //! Everything waits on a condition with a deadline in real time, so tests that use the rig cannot
 //! run under a paused clock. Errors carry the end of the process's log.
 
+mod caller;
 mod cluster;
+mod door;
 mod etcd;
+mod fork;
 mod http;
 mod link;
 mod options;
@@ -21,10 +24,13 @@ mod tls;
 mod tools;
 mod wait;
 
-pub use cluster::EtcdCluster;
+pub use caller::Callers;
+pub use cluster::{EtcdCluster, RestoredAs};
+pub use door::{Call, Door, Repeated, Rule, Trick};
 pub use etcd::Etcd;
+pub use fork::Fork;
 pub use http::{HttpReply, http_get};
-pub use link::Link;
+pub use link::{Link, Way};
 pub use options::{EtcdOptions, EtcdVersion, TlsFiles};
 pub use ports::free_port;
 pub use process::Process;

@@ -52,6 +52,9 @@ pub struct EtcdOptions {
     /// Skip syncing to disk where the version can (3.5). Faster, and a killed process loses
     /// nothing by it, a killed machine does.
     pub unsafe_no_fsync: bool,
+    /// Members reach each other over ways of their own, which
+    /// [`EtcdCluster::peer_way`](crate::EtcdCluster::peer_way) gives.
+    pub peer_ways: bool,
     /// Further flags, after all others.
     pub extra_args: Vec<String>,
 }

@@ -111,6 +111,7 @@ impl Process {
             .stdout(log.try_clone()?)
             .stderr(log);
         self.child = Some(spawner::spawn(command)?);
+        self.enter_list();
         Ok(())
     }
 
@@ -154,8 +155,16 @@ impl Process {
         if let Some(mut child) = self.child.take() {
             child.kill()?;
             child.wait()?;
+            self.enter_list();
         }
         Ok(())
+    }
+
+    /// The list of callers says which process this is now.
+    fn enter_list(&self) {
+        if let Some((callers, name)) = &self.spec.known_as {
+            callers.set(name, self.pid());
+        }
     }
 
     /// SIGTERM, and waits for the end.
@@ -180,6 +189,7 @@ impl Process {
         .await;
         let status = ended.with_context(|| format!("its log ends:\n{}", self.log_tail()))?;
         self.child = None;
+        self.enter_list();
         Ok(status)
     }
 

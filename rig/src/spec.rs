@@ -1,5 +1,6 @@
 //! What to start.
 
+use crate::caller::Callers;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -10,6 +11,7 @@ pub struct ProcessSpec {
     pub(crate) args: Vec<OsString>,
     pub(crate) envs: Vec<(OsString, OsString)>,
     pub(crate) ready: Option<(u16, String)>,
+    pub(crate) known_as: Option<(Callers, String)>,
 }
 
 impl ProcessSpec {
@@ -20,6 +22,7 @@ impl ProcessSpec {
             args: Vec::new(),
             envs: Vec::new(),
             ready: None,
+            known_as: None,
         }
     }
 
@@ -41,6 +44,13 @@ impl ProcessSpec {
     #[must_use]
     pub fn ready_when_get_answers_200(mut self, port: u16, path: impl Into<String>) -> Self {
         self.ready = Some((port, path.into()));
+        self
+    }
+
+    /// Enters the process into the list under this name for as long as it runs.
+    #[must_use]
+    pub fn known_as(mut self, callers: &Callers, name: impl Into<String>) -> Self {
+        self.known_as = Some((callers.clone(), name.into()));
         self
     }
 }

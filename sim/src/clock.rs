@@ -1,68 +1,16 @@
-//! A party's own clock: it runs a little faster or slower than the world's time, and is set
-//! differently.
+//! What a gateway's clock shows, as the engine takes it.
 
 use holdfast_gateway::time::Instant;
-
-/// World time in milliseconds. Nobody in the world can read it.
-pub(crate) type Real = u64;
+pub(crate) use holdfast_judge::{PartyClock, Real};
 
 /// See the module.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PartyClock {
-    /// So many millionths fast.
-    ppm: i64,
-    offset: i64,
-}
-
-impl PartyClock {
-    pub(crate) fn new(ppm: i64, offset: u64) -> Self {
-        Self {
-            ppm,
-            offset: offset.cast_signed(),
-        }
-    }
-
+pub(crate) trait Shows {
     /// What it shows at `real`.
-    pub(crate) fn read(&self, real: Real) -> u64 {
-        let real = real.cast_signed();
-        (self.offset + real + real * self.ppm / 1_000_000)
-            .max(0)
-            .cast_unsigned()
-    }
-
-    pub(crate) fn instant(&self, real: Real) -> Instant {
-        Instant::from_ms(self.read(real))
-    }
-
-    /// The first moment at which it shows at least `shown`.
-    pub(crate) fn when(&self, shown: u64) -> Real {
-        let passed = i128::from(shown.cast_signed() - self.offset);
-        let guess = passed * 1_000_000 / i128::from(1_000_000 + self.ppm);
-        let mut real = u64::try_from(guess.max(2) - 2).unwrap_or(u64::MAX / 4);
-        while self.read(real) < shown {
-            real += 1;
-        }
-        real
-    }
-
-    /// It stands still for so long, as the clocks of a guest whose hypervisor stops it.
-    pub(crate) fn stand_still(&mut self, ms: u64) {
-        self.offset -= ms.cast_signed();
-    }
+    fn instant(&self, real: Real) -> Instant;
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_moment_at_which_a_clock_shows_a_time_is_the_first_one() {
-        for ppm in [-8_000, -3, 0, 5, 4_000] {
-            let clock = PartyClock::new(ppm, 12_345);
-            for shown in [1_000_000u64, 1_000_001, 7_654_321] {
-                let real = clock.when(shown);
-                assert!(clock.read(real) >= shown && clock.read(real - 1) < shown);
-            }
-        }
+impl Shows for PartyClock {
+    fn instant(&self, real: Real) -> Instant {
+        Instant::from_ms(self.read(real))
     }
 }

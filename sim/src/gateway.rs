@@ -1,6 +1,6 @@
 //! A gateway's process: a table, and one engine for each cluster.
 
-use crate::clock::{PartyClock, Real};
+use crate::clock::{PartyClock, Real, Shows as _};
 use crate::world::PeerLink;
 use holdfast_gateway::engine::{
     ClusterProof, Engine, EngineStats, Input, Mutation, Owners, Settings, Table,

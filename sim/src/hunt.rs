@@ -1,9 +1,9 @@
 //! Tests of the tests: each deliberate mistake in the engine must be found from outside.
 
 use crate::faults::Fault;
-use crate::judge::{Finding, Rule};
 use crate::run::{Plan, run};
 use holdfast_gateway::engine::Mutation;
+use holdfast_judge::{Finding, Rule};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -13,7 +13,7 @@ mod faults;
 mod figures;
 mod gateway;
 mod hunt;
-mod judge;
+
 mod network;
 mod options;
 mod run;
@@ -24,8 +24,8 @@ mod world;
 pub use faults::Fault;
 pub use figures::Figures;
 pub use holdfast_gateway::engine::Mutation;
+pub use holdfast_judge::{Finding, Rule};
 pub use hunt::{HUNTS, Hunt};
-pub use judge::{Finding, Rule};
 pub use options::Options;
 pub use run::{Outcome, Plan, run};
 pub use sweep::{Swept, sweep};

@@ -3,11 +3,11 @@
 use crate::dice::Dice;
 use crate::faults::Fault;
 use crate::figures::Figures;
-use crate::judge::{Finding, Rule};
 use crate::options::Options;
 use crate::trace::{Line, Trace};
 use crate::world::World;
 use holdfast_gateway::engine::Mutation;
+use holdfast_judge::{Finding, Rule};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a run is made from.

@@ -1,8 +1,8 @@
 //! Many runs, on all processors.
 
 use crate::figures::Figures;
-use crate::judge::Finding;
 use crate::run::{Plan, run};
+use holdfast_judge::Finding;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,12 +3,12 @@
 use super::{Doing, Mine};
 use crate::clock::Real;
 use crate::faults::Fault;
-use crate::judge::Rule;
 use crate::world::{Ask, Event, Phase, Request, RequestNo, Told, World};
 use holdfast_gateway::engine::Answer;
 use holdfast_gateway::service::{
-    AcquireOutcome, Grant, Refusal, ReleaseOutcome, RenewOutcome, ServiceError,
+    AcquireOutcome, Grant, Refusal, ReleaseOutcome, RenewOutcome, Renewed, ServiceError,
 };
+use holdfast_judge::{Promise, Rule};
 
 impl World {
     pub(crate) fn answer_arrives(&mut self, no: RequestNo, told: Told, answered: Real) {
@@ -88,7 +88,16 @@ impl World {
     fn told_granted(&mut self, no: RequestNo, answered: Real, request: &Request, grant: &Grant) {
         let client = request.client;
         let asked = self.asked(no, answered);
-        let hold = self.judge.granted(self.now, &asked, request.ttl_ms, grant);
+        let lock_id = grant.lock_id.to_text();
+        let judged = holdfast_judge::Grant {
+            lock_id: &lock_id,
+            token: grant.token.0,
+            promise: promise(grant.told),
+            already_held: grant.already_held,
+        };
+        let hold = self
+            .judge
+            .granted(self.now, &asked, request.ttl_ms, &judged);
         let Ask::Acquire(_) = &request.ask else {
             return;
         };
@@ -174,13 +183,13 @@ impl World {
             RenewOutcome::Renewed(told) => {
                 let asked = self.asked(no, answered);
                 self.judge
-                    .renewed(self.now, &asked, hold, request.ttl_ms, told);
+                    .renewed(self.now, &asked, hold, request.ttl_ms, promise(told));
                 self.wake_to_renew(client, told.renew_after.as_ms());
             }
             // It says nothing about the hold.
             RenewOutcome::Ended(_) if request.wrong_token => self.wake_client(client, 20),
             RenewOutcome::Ended(ended) => {
-                self.judge.ended(self.now, hold, ended);
+                self.judge.ended(self.now, hold, &format!("{ended:?}"));
                 if matches!(self.clients[client].doing, Doing::Holding(_)) {
                     self.clients[client].doing = Doing::Idle;
                 }
@@ -211,5 +220,13 @@ impl World {
         };
         let after = self.dice.between(0..=1_000);
         self.wake_client(client, after);
+    }
+}
+
+/// As the judge takes it.
+fn promise(told: Renewed) -> Promise {
+    Promise {
+        ttl_ms: told.ttl.as_ms(),
+        renew_after_ms: told.renew_after.as_ms(),
     }
 }

@@ -4,10 +4,10 @@ mod answers;
 mod moves;
 
 use crate::clock::{PartyClock, Real};
-use crate::judge::HoldNo;
 use crate::world::RequestNo;
 use holdfast_gateway::lock_id::LockId;
 use holdfast_gateway::names::Token;
+use holdfast_judge::HoldNo;
 
 /// A hold that a client has.
 #[derive(Debug, Clone)]

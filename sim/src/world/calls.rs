@@ -3,7 +3,7 @@
 use super::hangs::Hanging;
 use super::links::LinkAsker;
 use super::{Event, ReplyPlan, World};
-use crate::clock::Real;
+use crate::clock::{Real, Shows as _};
 use crate::faults::Fault;
 use crate::gateway::EngineAt;
 use holdfast_gateway::engine::{CallId, Effect, Input};

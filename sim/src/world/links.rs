@@ -1,7 +1,7 @@
 //! A gateway's links to the others: the shell around [`Link`].
 
 use super::{ArrivalNo, Event, World};
-use crate::clock::Real;
+use crate::clock::{Real, Shows as _};
 use crate::faults::Fault;
 use crate::gateway::EngineAt;
 use crate::network::{Line, LineNo, Parcel, Way};

@@ -1,6 +1,7 @@
 //! What a gateway's listener for other gateways does: the shell around [`Course::of_forwarded`].
 
 use super::{Asker, Open, World};
+use crate::clock::Shows as _;
 use crate::gateway::EngineAt;
 use crate::network::{LineNo, Parcel, Way};
 use holdfast_api::ErrorCode;

@@ -3,7 +3,7 @@
 
 use super::World;
 use crate::clock::Real;
-use crate::judge::Rule;
+use holdfast_judge::Rule;
 use std::collections::BTreeSet;
 
 /// What clients do.

@@ -1,6 +1,7 @@
 //! Gateways' processes: how they start, stop and end.
 
 use super::{Ask, Asker, Event, World};
+use crate::clock::Shows as _;
 use crate::faults::Fault;
 use crate::gateway::EngineAt;
 use crate::network::{Parcel, Way};

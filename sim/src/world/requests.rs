@@ -2,15 +2,15 @@
 
 use super::links::LinkAsker;
 use super::{Asker, Event, Open, World};
-use crate::clock::Real;
+use crate::clock::{Real, Shows as _};
 use crate::faults::Fault;
 use crate::gateway::EngineAt;
-use crate::judge::{Asked, HoldNo, Rule};
 use holdfast_gateway::engine::{Answer, Course, Input, Owner, Ticket};
 use holdfast_gateway::service::{
     Acquire, AcquireOutcome, Forward, ForwardOutcome, Release, ReleaseOutcome, Renew, RenewOutcome,
 };
 use holdfast_gateway::time::Millis;
+use holdfast_judge::{Asked, Client, HoldNo, Rule};
 use std::sync::Arc;
 
 /// How long a gateway may take to answer, by its own clock.
@@ -397,7 +397,7 @@ impl World {
     pub(crate) fn asked(&self, request: RequestNo, answered: Real) -> Asked {
         let request = self.request(request);
         Asked {
-            client: (request.client, request.incarnation),
+            client: Client(request.client, request.incarnation),
             clock: self.clients[request.client].clock,
             sent: request.sent,
             answered,

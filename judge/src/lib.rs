@@ -1,13 +1,33 @@
 //! The shadow judge: it knows the HTTP contract and nothing else. From what clients sent and were
 //! told, by their own clocks, it finds what the contract forbids.
+//!
+//! It has no clock and no network: whoever drives the clients (the simulator in virtual time, the
+//! chaos rig with real processes) gives it every request's answer, in the order in which they were
+//! received, with the time. Times must not go backwards from one call to the next.
+//!
+//! ```
+//! use holdfast_judge::{Asked, Client, Grant, Judge, PartyClock, Promise, Rule, Terms};
+//!
+//! let mut judge = Judge::new(Terms::default());
+//! let clock = PartyClock::new(0, 0);
+//! let promise = Promise { ttl_ms: 9_900, renew_after_ms: 3_000 };
+//! for client in [Client(1, 0), Client(2, 0)] {
+//!     let asked = Asked { client, clock, sent: 100, answered: 110, name: 7, shard: 0 };
+//!     let lock_id = format!("lock-of-{}", client.0);
+//!     let grant = Grant { lock_id: &lock_id, token: 40 + client.0 as u64, promise, already_held: false };
+//!     judge.granted(120, &asked, 10_000, &grant);
+//! }
+//! assert_eq!(judge.take_finding().unwrap().rule, Rule::OneHolder);
+//! ```
 
 mod answers;
+mod clock;
 mod hold;
 
-pub(crate) use answers::Asked;
-pub(crate) use hold::{Hold, HoldNo};
+pub use answers::{Asked, Grant, Promise};
+pub use clock::{PartyClock, Real};
+pub use hold::{Client, Hold, HoldNo};
 
-use crate::clock::Real;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -54,22 +74,34 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What may be asked of the run.
+/// What may be asked of the run. The default asks for ONE-HOLDER, and not that every renewed hold
+/// lives.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
+pub struct Terms {
     /// Nothing happens after which ONE-HOLDER is not promised.
-    pub(crate) one_holder: bool,
+    pub one_holder: bool,
     /// Nothing happens that a live lock may not survive.
-    pub(crate) no_loss: bool,
+    pub no_loss: bool,
     /// All gateways may be down for longer than a promise lasts; what was promised may lapse, and
     /// comes back when it is renewed.
-    pub(crate) may_lapse: bool,
+    pub may_lapse: bool,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            one_holder: true,
+            no_loss: false,
+            may_lapse: true,
+        }
+    }
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Judge {
-    pub(crate) terms: Terms,
+pub struct Judge {
+    /// What is asked of the run from now on.
+    pub terms: Terms,
     holds: Vec<Hold>,
     by_lock_id: BTreeMap<String, HoldNo>,
     by_name: BTreeMap<usize, BTreeSet<HoldNo>>,
@@ -79,7 +111,8 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    pub(crate) fn new(terms: Terms) -> Self {
+    /// A judge that has seen nothing.
+    pub fn new(terms: Terms) -> Self {
         Self {
             terms,
             holds: Vec::new(),
@@ -90,16 +123,19 @@ impl Judge {
         }
     }
 
-    pub(crate) fn take_finding(&mut self) -> Option<Finding> {
+    /// The finding, if there is one.
+    pub fn take_finding(&mut self) -> Option<Finding> {
         self.finding.take()
     }
 
-    pub(crate) fn has_finding(&self) -> bool {
+    /// Whether anything was found.
+    pub fn has_finding(&self) -> bool {
         self.finding.is_some()
     }
 
-    /// The first finding is the one that counts.
-    pub(crate) fn find(&mut self, rule: Rule, at: Real, name: Option<usize>, text: String) {
+    /// Something is found, here or by whoever drives the clients. The first finding is the one that
+    /// counts.
+    pub fn find(&mut self, rule: Rule, at: Real, name: Option<usize>, text: String) {
         if self.finding.is_none() {
             self.finding = Some(Finding {
                 rule,
@@ -110,26 +146,29 @@ impl Judge {
         }
     }
 
-    pub(crate) fn hold(&self, hold: HoldNo) -> &Hold {
+    /// What is known of a hold.
+    pub fn hold(&self, hold: HoldNo) -> &Hold {
         &self.holds[hold.0]
     }
 
     /// The client gives the hold up: it sends a release, or forgets it.
-    pub(crate) fn given_up(&mut self, hold: HoldNo, now: Real) {
+    pub fn given_up(&mut self, hold: HoldNo, now: Real) {
         let hold = &mut self.holds[hold.0];
         hold.given_up_at = hold.given_up_at.or(Some(now));
     }
 
-    pub(crate) fn guard_goes(&mut self, shard: u32, from: Real, until: Real) {
+    /// A shard's guard is taken away for a time; grants are forbidden meanwhile.
+    pub fn guard_goes(&mut self, shard: u32, from: Real, until: Real) {
         self.guard_gone.insert(shard, (from, until));
     }
 
-    pub(crate) fn guard_is_back(&mut self, shard: u32) {
+    /// It is there again.
+    pub fn guard_is_back(&mut self, shard: u32) {
         self.guard_gone.remove(&shard);
     }
 
     /// Who has an unexpired promise for the name.
-    pub(crate) fn promised(&self, name: usize, now: Real) -> Vec<HoldNo> {
+    pub fn promised(&self, name: usize, now: Real) -> Vec<HoldNo> {
         let of_name = self.by_name.get(&name).into_iter().flatten().copied();
         of_name
             .filter(|hold| self.hold(*hold).is_promised(now))

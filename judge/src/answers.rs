@@ -1,19 +1,44 @@
 //! What an answer must be, given what was told before its request was sent.
 
-use super::{Hold, HoldNo, Judge, Rule};
-use crate::clock::{PartyClock, Real};
-use holdfast_gateway::service::{Ended, Grant, Renewed};
+use crate::{Client, Hold, HoldNo, Judge, PartyClock, Real, Rule};
 
 /// An answer's request, as the client knows it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
-    pub(crate) client: (usize, u64),
-    pub(crate) clock: PartyClock,
-    pub(crate) sent: Real,
-    /// When the gateway gave its answer.
-    pub(crate) answered: Real,
-    pub(crate) name: usize,
-    pub(crate) shard: u32,
+pub struct Asked {
+    /// Who asked.
+    pub client: Client,
+    /// Its clock.
+    pub clock: PartyClock,
+    /// When it sent the request, or earlier.
+    pub sent: Real,
+    /// When the gateway gave its answer, or later.
+    pub answered: Real,
+    /// The number of the lock's name.
+    pub name: usize,
+    /// The name's shard.
+    pub shard: u32,
+}
+
+/// What a client is told of its hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Promise {
+    /// The hold lasts so long from when the request was sent.
+    pub ttl_ms: u64,
+    /// The client should renew after this.
+    pub renew_after_ms: u64,
+}
+
+/// A hold that an acquire is answered with.
+#[derive(Debug, Clone, Copy)]
+pub struct Grant<'a> {
+    /// The handle.
+    pub lock_id: &'a str,
+    /// The fencing token.
+    pub token: u64,
+    /// How long it lasts.
+    pub promise: Promise,
+    /// The client is told that it held the name already.
+    pub already_held: bool,
 }
 
 /// A name that is held is told to be so a little longer than it is; clocks may differ so much.
@@ -21,28 +46,21 @@ const DRIFT_PER_MILLE: u64 = 20;
 
 impl Judge {
     /// An acquire was answered with a hold.
-    pub(crate) fn granted(
-        &mut self,
-        now: Real,
-        asked: &Asked,
-        ttl_ms: u64,
-        grant: &Grant,
-    ) -> HoldNo {
+    pub fn granted(&mut self, now: Real, asked: &Asked, ttl_ms: u64, grant: &Grant<'_>) -> HoldNo {
         let name = Some(asked.name);
-        let text = grant.lock_id.to_text();
-        let known = self.by_lock_id.get(&text).copied();
+        let known = self.by_lock_id.get(grant.lock_id).copied();
         let no = known.unwrap_or(HoldNo(self.holds.len()));
         if known.is_none() {
             self.check_first(now, asked, no, grant);
-            let hold = Hold::new(asked.name, asked.client, grant.token.0, now, asked.clock);
+            let hold = Hold::new(asked.name, asked.client, grant.token, now, asked.clock);
             self.holds.push(hold);
-            self.by_lock_id.insert(text, no);
+            self.by_lock_id.insert(grant.lock_id.to_owned(), no);
             self.by_name.entry(asked.name).or_default().insert(no);
         }
         let hold = &self.holds[no.0];
         let wrong = if hold.client != asked.client || hold.name != asked.name {
             Some("the hold of another client or name is given out")
-        } else if hold.token != grant.token.0 {
+        } else if hold.token != grant.token {
             Some("one hold has two tokens")
         } else if known.is_some() && !grant.already_held {
             Some("a hold that was told before is told as if it were granted anew")
@@ -59,21 +77,21 @@ impl Judge {
         if let Some(wrong) = wrong {
             self.find(Rule::OneAnswer, now, name, wrong.to_owned());
         }
-        self.told(now, asked, no, ttl_ms, grant.told);
+        self.told(now, asked, no, ttl_ms, grant.promise);
         no
     }
 
     /// A hold that was not told before.
-    fn check_first(&mut self, now: Real, asked: &Asked, no: HoldNo, grant: &Grant) {
+    fn check_first(&mut self, now: Real, asked: &Asked, no: HoldNo, grant: &Grant<'_>) {
         let of_name = self.by_name.get(&asked.name).into_iter().flatten();
         let worse = of_name.map(|other| self.hold(*other)).find(|other| {
-            let before = other.told_at < asked.sent && other.token >= grant.token.0;
-            before && !grant.already_held || other.token == grant.token.0
+            let before = other.told_at < asked.sent && other.token >= grant.token;
+            before && !grant.already_held || other.token == grant.token
         });
         if let Some(other) = worse {
             let text = format!(
                 "hold {} has token {} after {}",
-                no.0, grant.token.0, other.token
+                no.0, grant.token, other.token
             );
             self.find(Rule::Fence, now, Some(asked.name), text);
         }
@@ -88,14 +106,7 @@ impl Judge {
     }
 
     /// A renewal was answered with a promise.
-    pub(crate) fn renewed(
-        &mut self,
-        now: Real,
-        asked: &Asked,
-        no: HoldNo,
-        ttl_ms: u64,
-        told: Renewed,
-    ) {
+    pub fn renewed(&mut self, now: Real, asked: &Asked, no: HoldNo, ttl_ms: u64, told: Promise) {
         let hold = self.hold(no);
         let (name, token) = (hold.name, hold.token);
         let of_name = self.by_name.get(&name).into_iter().flatten();
@@ -119,10 +130,10 @@ impl Judge {
         self.told(now, asked, no, ttl_ms, told);
     }
 
-    fn told(&mut self, now: Real, asked: &Asked, no: HoldNo, ttl_ms: u64, told: Renewed) {
+    fn told(&mut self, now: Real, asked: &Asked, no: HoldNo, ttl_ms: u64, told: Promise) {
         let name = Some(asked.name);
-        let told_ms = told.ttl.as_ms();
-        if told_ms > ttl_ms * 99 / 100 || told.renew_after.as_ms() > told_ms {
+        let told_ms = told.ttl_ms;
+        if told_ms > ttl_ms * 99 / 100 || told.renew_after_ms > told_ms {
             let text = format!("told {told:?} where {ttl_ms} ms was asked for");
             self.find(Rule::OneAnswer, now, name, text);
         }
@@ -148,7 +159,7 @@ impl Judge {
     }
 
     /// An acquire was refused: the name is held, and not free for so long.
-    pub(crate) fn refused(&mut self, now: Real, asked: &Asked, free_in_ms: u64) {
+    pub fn refused(&mut self, now: Real, asked: &Asked, free_in_ms: u64) {
         if !self.terms.one_holder {
             return;
         }
@@ -169,18 +180,18 @@ impl Judge {
     }
 
     /// A renewal was answered with the end of its hold.
-    pub(crate) fn ended(&mut self, now: Real, no: HoldNo, ended: Ended) {
+    pub fn ended(&mut self, now: Real, no: HoldNo, why: &str) {
         let hold = self.hold(no);
         if hold.is_promised(now) && self.terms.one_holder {
             let text = format!(
-                "told {ended:?}, and token {} is promised for {} ms",
+                "told {why}, and token {} is promised for {} ms",
                 hold.token,
                 hold.left_ms(now)
             );
             self.find(Rule::OneAnswer, now, Some(hold.name), text);
         } else if hold.given_up_at.is_none() && self.terms.no_loss {
             let text = format!(
-                "token {} ended ({ended:?}), and was renewed all the time",
+                "token {} ended ({why}), and was renewed all the time",
                 hold.token
             );
             self.find(Rule::LiveLock, now, Some(hold.name), text);
@@ -190,7 +201,7 @@ impl Judge {
     }
 
     /// A client that renews all the time looks at its promise.
-    pub(crate) fn must_be_promised(&mut self, now: Real, no: HoldNo) {
+    pub fn must_be_promised(&mut self, now: Real, no: HoldNo) {
         let hold = self.hold(no);
         if self.terms.no_loss
             && !self.terms.may_lapse
@@ -203,13 +214,13 @@ impl Judge {
     }
 
     /// A release was confirmed.
-    pub(crate) fn released(&mut self, now: Real, no: HoldNo) {
+    pub fn released(&mut self, now: Real, no: HoldNo) {
         let hold = &mut self.holds[no.0];
         hold.released_at = hold.released_at.or(Some(now));
     }
 
     /// A token was said not to be the hold's.
-    pub(crate) fn mismatch(&mut self, now: Real, no: HoldNo, was_right: bool) {
+    pub fn mismatch(&mut self, now: Real, no: HoldNo, was_right: bool) {
         if was_right {
             let name = Some(self.hold(no).name);
             let text = "the right token is said to be a wrong one".to_owned();
@@ -218,7 +229,7 @@ impl Judge {
     }
 
     /// A wrong token was accepted.
-    pub(crate) fn wrong_token_renewed(&mut self, now: Real, no: HoldNo) {
+    pub fn wrong_token_renewed(&mut self, now: Real, no: HoldNo) {
         let name = Some(self.hold(no).name);
         let text = "a renewal with a wrong token is answered as renewed".to_owned();
         self.find(Rule::Fence, now, name, text);

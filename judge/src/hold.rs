@@ -1,36 +1,43 @@
 //! A hold, as its client sees it.
 
-use crate::clock::{PartyClock, Real};
+use crate::{PartyClock, Real};
 
 /// The number of a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct HoldNo(pub(crate) usize);
+pub struct HoldNo(pub(crate) usize);
+
+/// A client, and which incarnation of it: one that disappears never comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Client(pub usize, pub u64);
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Hold {
-    pub(crate) name: usize,
-    /// Which incarnation of which client.
-    pub(crate) client: (usize, u64),
-    pub(crate) token: u64,
+pub struct Hold {
+    /// The number of the lock's name.
+    pub name: usize,
+    /// Whose it is.
+    pub client: Client,
+    /// Its fencing token.
+    pub token: u64,
     /// When the client was first told of it.
-    pub(crate) told_at: Real,
+    pub told_at: Real,
     clock: PartyClock,
     /// Until when it is promised, by the client's clock.
     until: u64,
     /// When the client was told so.
     until_told_at: Real,
-    pub(crate) given_up_at: Option<Real>,
+    /// When the client gave it up: it sent a release, or forgot it.
+    pub given_up_at: Option<Real>,
     /// When a release was answered.
-    pub(crate) released_at: Option<Real>,
+    pub released_at: Option<Real>,
     /// When the client was told that it is over.
-    pub(crate) ended_at: Option<Real>,
+    pub ended_at: Option<Real>,
 }
 
 impl Hold {
     pub(crate) fn new(
         name: usize,
-        client: (usize, u64),
+        client: Client,
         token: u64,
         told_at: Real,
         clock: PartyClock,
@@ -65,12 +72,12 @@ impl Hold {
     }
 
     /// Whether the client has an unexpired promise.
-    pub(crate) fn is_promised(&self, now: Real) -> bool {
+    pub fn is_promised(&self, now: Real) -> bool {
         self.given_up_at.is_none() && self.ended_at.is_none() && self.clock.read(now) < self.until
     }
 
     /// How much is left of the promise, by the client's clock.
-    pub(crate) fn left_ms(&self, now: Real) -> u64 {
+    pub fn left_ms(&self, now: Real) -> u64 {
         self.until.saturating_sub(self.clock.read(now))
     }
 }
