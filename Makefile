@@ -82,7 +82,7 @@ main-job: tools
 		--fault kill-cluster
 	scripts/main-job --bin target/debug --locks 2000 --ttl 30 --renew-every 5 --duration 40 \
 		--contend 8 --fault kill-gateway
-	scripts/many-gateways --bin target/debug --locks 3000 --ttl 30 --renew-every 5 --duration 40 \
+	scripts/many-gateways --bin target/debug --locks 3000 --ttl 18 --renew-every 5 --duration 40 \
 		--contend 4 --fault kill-one
 	scripts/many-gateways --bin target/debug --locks 1500 --ttl 60 --renew-every 5 --duration 70 \
 		--contend 4 --fault stop-one
