@@ -2,7 +2,7 @@
 # this folder; fetched tools live in .tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help tools run build check test fmt deny docs tree main-job quick-tests real-tests sim sim-test model bench bench-http
+.PHONY: help tools run build check test fmt deny docs tree main-job quick-tests real-tests sim sim-test model demo bench bench-http
 
 # The etcd client is generated from etcd's protocol files when it is compiled.
 export PROTOC := $(CURDIR)/.tools/protoc/bin/protoc
@@ -45,6 +45,10 @@ MODEL = cargo run $(CARGO_FLAGS) -q --profile sim -p holdfast-model --bin model 
 model: ## search the large scenes of the ownership model, or BOUNDS='--gateways 3 --late-writes 2' of your own
 	$(MODEL) $(if $(BOUNDS)$(MUTATION),search $(BOUNDS) $(if $(MUTATION),--mutation $(MUTATION)),scenes)
 
+demo: build ## play why a lock needs a fencing token: a stopped worker, PostgreSQL, a late write
+	scripts/fetch-tools postgresql
+	scripts/demo
+
 bench: tools ## time the engine and the edge alone, and acquires in batches against one transaction per lock
 	cargo bench $(CARGO_FLAGS) -p holdfast-gateway --bench engine --bench edge --bench acquires
 
@@ -54,7 +58,7 @@ bench-http: build tools ## renewals over HTTP beside a bare hyper server; wants 
 fmt: ## format the Rust code
 	cargo fmt --all
 
-tools: ## fetch etcd 3.4 and 3.5, etcdctl and protoc into .tools/ (no root needed)
+tools: ## fetch etcd 3.4 and 3.5, etcdctl, protoc, PostgreSQL and Redis into .tools/ (no root needed)
 	scripts/fetch-tools
 
 deny: ## check licences, sources and banned crates (compiles cargo-deny the first time)
@@ -73,11 +77,13 @@ quick-tests: $(PROTOC)
 	targets=$$(scripts/test-targets real) && \
 	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast $$targets -- model::
 
-# What the README shows, and the main job in small, with debug builds: an etcd cluster is killed under
+# What the README and docs/fencing.md show, and the main job in small, with debug builds: an etcd cluster is killed under
 # load, then a gateway; of three gateways one is killed, one is stopped for a while, all are restarted.
 main-job: tools
 	cargo build $(CARGO_FLAGS) --workspace --bins
 	scripts/check-readme target/debug
+	scripts/check-fencing
+	scripts/demo --bin target/debug
 	scripts/main-job --bin target/debug --locks 2000 --ttl 30 --renew-every 5 --duration 30 \
 		--fault kill-cluster
 	scripts/main-job --bin target/debug --locks 2000 --ttl 30 --renew-every 5 --duration 40 \
