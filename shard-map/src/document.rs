@@ -25,6 +25,11 @@ pub struct MapDocument {
     pub clusters: Vec<Cluster>,
     /// Where each shard lives. A cluster that is not listed has none.
     pub table: BTreeMap<ClusterName, ShardRanges>,
+    /// The shards that a rollout moves while this map is the present one, by the cluster that
+    /// they come from; `table` has where they go. Where such a shard is now, its guards say. A map
+    /// without a rollout has none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub moves: BTreeMap<ClusterName, ShardRanges>,
 }
 
 /// How lock names are hashed.

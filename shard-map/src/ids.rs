@@ -154,6 +154,14 @@ pub struct Epoch(pub u64);
 impl Epoch {
     /// The epoch of the guards that `init` writes.
     pub const FIRST: Self = Self(1);
+
+    /// The one after it, if there is one.
+    pub const fn next(self) -> Option<Self> {
+        match self.0.checked_add(1) {
+            Some(epoch) => Some(Self(epoch)),
+            None => None,
+        }
+    }
 }
 
 impl fmt::Display for Epoch {

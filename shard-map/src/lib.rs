@@ -2,7 +2,8 @@
 //!
 //! Read it in this order: the vocabulary ([`limits`], ids, [`Cluster`], [`ShardRanges`]), where a
 //! name belongs ([`shard_of`]), the map ([`MapDocument`] as it is written, [`ShardMap`] as it is
-//! checked), the records in etcd ([`records`]), and how a deployment begins ([`init`]).
+//! checked), the records in etcd ([`records`]), how a deployment begins ([`init`]), and how shards
+//! move ([`rollout`]).
 //!
 //! The map routes; the guards decide: a grant happens only where the shard's [`records::Guard`]
 //! says so, whatever map a gateway has.
@@ -18,6 +19,7 @@ mod map;
 mod placement;
 mod ranges;
 pub mod records;
+pub mod rollout;
 
 pub use access::{AccessError, etcd_config, parse_credentials, read_credentials};
 pub use assign::shares;

@@ -19,6 +19,8 @@ pub struct ShardMap {
     document: MapDocument,
     /// Per shard the place of its cluster in the document.
     table: Box<[u16]>,
+    /// The place of the cluster that a shard comes from, for those that a rollout moves.
+    sources: BTreeMap<ShardId, u16>,
 }
 
 /// Why a document is not a map.
@@ -79,6 +81,14 @@ pub enum MapError {
     /// A shard in no cluster.
     #[error("the table leaves out shard {0}")]
     ShardMissing(ShardId),
+    /// A shard that moves from where it goes.
+    #[error("shard {shard} moves from cluster {cluster}, where the table has it")]
+    MovesNowhere {
+        /// The shard.
+        shard: ShardId,
+        /// The cluster.
+        cluster: ClusterName,
+    },
 }
 
 impl ShardMap {
@@ -119,6 +129,7 @@ impl ShardMap {
             seed: 0,
             clusters,
             table,
+            moves: BTreeMap::new(),
         })
     }
 
@@ -183,6 +194,18 @@ impl ShardMap {
         self.document.clusters.get(usize::from(place))
     }
 
+    /// The cluster that a rollout moves the shard away from, while this map is the present one;
+    /// `None`: it moves from nowhere.
+    pub fn source_of(&self, shard: ShardId) -> Option<&Cluster> {
+        let place = *self.sources.get(&shard)?;
+        self.document.clusters.get(usize::from(place))
+    }
+
+    /// The shards that a rollout moves while this map is the present one, in ascending order.
+    pub fn moving(&self) -> impl Iterator<Item = ShardId> {
+        self.sources.keys().copied()
+    }
+
     /// The shards that live on a cluster.
     pub fn shards_of(&self, cluster: &ClusterName) -> ShardRanges {
         self.document
@@ -204,11 +227,16 @@ impl TryFrom<MapDocument> for ShardMap {
         }
         check_clusters(&document.clusters)?;
         let table = check_table(&document)?;
+        let sources = check_moves(&document, &table)?;
         let bytes = to_json(&document).len();
         if bytes > limits::MAP_BYTES_MAX {
             return Err(MapError::TooLarge(bytes));
         }
-        Ok(Self { document, table })
+        Ok(Self {
+            document,
+            table,
+            sources,
+        })
     }
 }
 
@@ -238,21 +266,49 @@ fn check_clusters(clusters: &[Cluster]) -> Result<(), MapError> {
 }
 
 fn check_table(document: &MapDocument) -> Result<Box<[u16]>, MapError> {
+    let places = places(document, &document.table)?;
+    let all = document.shards.shards();
+    all.map(|shard| {
+        let place = places.get(&shard);
+        place.copied().ok_or(MapError::ShardMissing(shard))
+    })
+    .collect()
+}
+
+fn check_moves(document: &MapDocument, table: &[u16]) -> Result<BTreeMap<ShardId, u16>, MapError> {
+    let sources = places(document, &document.moves)?;
+    match sources
+        .iter()
+        .find(|(shard, source)| table.get(shard.0 as usize) == Some(source))
+    {
+        Some((&shard, &source)) => Err(MapError::MovesNowhere {
+            shard,
+            cluster: document.clusters[usize::from(source)].name.clone(),
+        }),
+        None => Ok(sources),
+    }
+}
+
+/// Per shard the place of the cluster that lists it.
+fn places(
+    document: &MapDocument,
+    listed: &BTreeMap<ClusterName, ShardRanges>,
+) -> Result<BTreeMap<ShardId, u16>, MapError> {
     let shards = document.shards;
-    let places: BTreeMap<&ClusterName, u16> = (0..)
+    let clusters: BTreeMap<&ClusterName, u16> = (0..)
         .zip(&document.clusters)
         .map(|(place, cluster)| (&cluster.name, place))
         .collect();
-    let mut table: Vec<Option<u16>> = vec![None; shards.get() as usize];
-    for (name, ranges) in &document.table {
-        let Some(&place) = places.get(name) else {
+    let mut places = BTreeMap::new();
+    for (name, ranges) in listed {
+        let Some(&place) = clusters.get(name) else {
             return Err(MapError::UnknownCluster(name.clone()));
         };
         if let Some(shard) = ranges.last().filter(|last| last.0 >= shards.get()) {
             return Err(MapError::UnknownShard { shard, shards });
         }
         for shard in ranges.iter() {
-            if let Some(first) = table[shard.0 as usize].replace(place) {
+            if let Some(first) = places.insert(shard, place) {
                 return Err(MapError::ShardTwice {
                     shard,
                     first: document.clusters[usize::from(first)].name.clone(),
@@ -261,9 +317,7 @@ fn check_table(document: &MapDocument) -> Result<Box<[u16]>, MapError> {
             }
         }
     }
-    let all = table.into_iter().zip(shards.shards());
-    all.map(|(place, shard)| place.ok_or(MapError::ShardMissing(shard)))
-        .collect()
+    Ok(places)
 }
 
 /// Serializing text and numbers into memory cannot fail; a document that is nothing is refused

@@ -194,3 +194,28 @@ fn a_document_that_does_not_fit_into_etcd_is_refused() {
         "bytes; allowed are",
     );
 }
+
+#[test]
+fn a_map_says_where_a_moving_shard_comes_from() {
+    let mut document = sample().document().clone();
+    document.moves = [(name("b"), "3-4".parse().unwrap())].into();
+    let map = ShardMap::try_from(document).unwrap();
+    assert_eq!(map.moving().collect::<Vec<_>>(), [ShardId(3), ShardId(4)]);
+    assert_eq!(map.cluster_of(ShardId(3)).unwrap().name, name("a"));
+    assert_eq!(map.source_of(ShardId(3)).unwrap().name, name("b"));
+    assert_eq!(map.source_of(ShardId(5)), None);
+    assert_eq!(ShardMap::from_json(&map.to_json()).unwrap(), map);
+}
+
+#[test]
+fn a_shard_cannot_move_from_where_it_goes_nor_from_a_cluster_that_is_not_listed() {
+    let moves = |source: &str| {
+        let moves = (name(source), "3".parse().unwrap());
+        move |document: &mut MapDocument| document.moves = [moves].into()
+    };
+    refused(
+        moves("a"),
+        "shard 3 moves from cluster a, where the table has it",
+    );
+    refused(moves("c"), "cluster c, which the map does not have");
+}
