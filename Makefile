@@ -2,7 +2,7 @@
 # this folder; fetched tools live in .tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help tools run build check test fmt deny docs tree main-job quick-tests real-tests sim sim-test model demo bench bench-http
+.PHONY: help tools run build check test fmt deny docs tree main-job quick-tests real-tests sim sim-test model demo bench bench-http up down status
 
 # The etcd client is generated from etcd's protocol files when it is compiled.
 export PROTOC := $(CURDIR)/.tools/protoc/bin/protoc
@@ -45,6 +45,16 @@ MODEL = cargo run $(CARGO_FLAGS) -q --profile sim -p holdfast-model --bin model 
 model: ## search the large scenes of the ownership model, or BOUNDS='--gateways 3 --late-writes 2' of your own
 	$(MODEL) $(if $(BOUNDS)$(MUTATION),search $(BOUNDS) $(if $(MUTATION),--mutation $(MUTATION)),scenes)
 
+up: build ## start the real stack on loopback: three etcd clusters, two gateways, HAProxy, Prometheus
+	scripts/fetch-tools etcd-3.5 haproxy prometheus
+	scripts/local-stack up
+
+down: ## end what `make up` started; the locks stay in .stack/
+	scripts/local-stack down
+
+status: ## what of the local stack runs
+	scripts/local-stack status
+
 demo: build ## play why a lock needs a fencing token: a stopped worker, PostgreSQL, a late write
 	scripts/fetch-tools postgresql
 	scripts/demo
@@ -58,7 +68,7 @@ bench-http: build tools ## renewals over HTTP beside a bare hyper server; wants 
 fmt: ## format the Rust code
 	cargo fmt --all
 
-tools: ## fetch etcd 3.4 and 3.5, etcdctl, protoc, PostgreSQL and Redis into .tools/ (no root needed)
+tools: ## fetch etcd 3.4 and 3.5, protoc, HAProxy, Prometheus, PostgreSQL and Redis into .tools/ (no root needed)
 	scripts/fetch-tools
 
 deny: ## check licences, sources and banned crates (compiles cargo-deny the first time)
@@ -84,6 +94,7 @@ main-job: tools
 	scripts/check-readme target/debug
 	scripts/check-fencing
 	scripts/demo --bin target/debug
+	scripts/check-stack target/debug
 	scripts/main-job --bin target/debug --locks 2000 --ttl 30 --renew-every 5 --duration 30 \
 		--fault kill-cluster
 	scripts/main-job --bin target/debug --locks 2000 --ttl 30 --renew-every 5 --duration 40 \
