@@ -138,6 +138,12 @@ pub struct MapVersion(pub u64);
 impl MapVersion {
     /// The version that `init` publishes.
     pub const FIRST: Self = Self(1);
+
+    /// The one after it. A map that has the last number can have no successor; it is refused.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
 }
 
 impl fmt::Display for MapVersion {

@@ -2,8 +2,8 @@
 //!
 //! Read it in this order: the vocabulary ([`limits`], ids, [`Cluster`], [`ShardRanges`]), where a
 //! name belongs ([`shard_of`]), the map ([`MapDocument`] as it is written, [`ShardMap`] as it is
-//! checked), the records in etcd ([`records`]), how a deployment begins ([`init`]), and how shards
-//! move ([`rollout`]).
+//! checked), the records in etcd ([`records`]), how a deployment begins ([`init`]), what changes ([`plan`]), and
+//! how shards move ([`rollout`]).
 //!
 //! The map routes; the guards decide: a grant happens only where the shard's [`records::Guard`]
 //! says so, whatever map a gateway has.
@@ -17,6 +17,7 @@ pub mod init;
 pub mod limits;
 mod map;
 mod placement;
+pub mod plan;
 mod ranges;
 pub mod records;
 pub mod rollout;

@@ -25,6 +25,18 @@ pub const NAME_BYTES_MAX: usize = 512;
 /// Guards written by one transaction. etcd allows 128 operations, the nested compare and put of
 /// each guard included.
 pub const GUARDS_PER_TXN: usize = 100;
+/// Shards that move at one time when nobody says otherwise: few enough that a gateway has only some
+/// of its groups closed to grants, enough that the waits of one shard are used by others.
+pub const MAX_MOVING_DEFAULT: u32 = 8;
+/// Most shards that may move at one time.
+pub const MAX_MOVING_MAX: u32 = 1_024;
+/// What a forecast assumes a shard to take, whatever is in it: four writes of guards, each found by
+/// the next look of the driver or of a gateway.
+pub const SHARD_MOVE_SECONDS: u64 = 5;
+/// What a forecast assumes to be copied per second by all gateways together.
+pub const LOCKS_MOVED_PER_SECOND: u64 = 5_000;
+/// Longest reason that an operator may give.
+pub const REASON_BYTES_MAX: usize = 1_024;
 /// The first number that is too large for a token base: JSON numbers are exact below it.
 pub const TOKEN_END: u64 = 1 << 53;
 
@@ -34,4 +46,5 @@ const _: () = assert!(2 * MAP_BYTES_MAX + 64 * 1024 < ETCD_REQUEST_BYTES);
 const _: () = assert!(GUARDS_PER_TXN + 2 <= ETCD_TXN_OPS);
 // The table at its worst, every shard a range of its own: five digits and a comma each.
 const _: () = assert!(SHARDS_MAX as usize * 6 < MAP_BYTES_MAX);
+const _: () = assert!(MAX_MOVING_DEFAULT <= MAX_MOVING_MAX);
 const _: () = assert!(SHARDS_DEFAULT <= SHARDS_MAX);

@@ -78,6 +78,18 @@ pub struct Identity {
     pub beacon: Option<Beacon>,
 }
 
+/// What a lease group's record says of where the group belongs, for those who only count. The rest
+/// of it is the gateways'.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupPlace {
+    /// Its shard.
+    pub shard: ShardId,
+    /// It came, or comes, from another cluster, which may still have something of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<serde_json::Value>,
+}
+
 /// The value of a beacon; opaque.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -115,12 +127,15 @@ pub trait Record: Serialize + for<'de> Deserialize<'de> {
 
 impl Record for Guard {}
 impl Record for Identity {}
+impl Record for GroupPlace {}
 
 /// The keys.
 pub mod keys {
     use super::{Key, KeyRange, MapVersion, ShardId};
 
     const SHARDS: &str = "/holdfast/shards/";
+    const MAP_GATEWAYS: &str = "/holdfast/map/gateways/";
+    const MAP_LOG: &str = "/holdfast/map/log/";
 
     /// The guard of a shard.
     pub fn guard(shard: ShardId) -> Key {
@@ -152,6 +167,51 @@ pub mod keys {
     /// The map of that version (in home). Sorts by version.
     pub fn map_history(version: MapVersion) -> Key {
         format!("/holdfast/map/history/{:020}", version.0).into()
+    }
+
+    /// The rollout that runs (in home).
+    pub fn map_rollout() -> Key {
+        "/holdfast/map/rollout".into()
+    }
+
+    /// Who takes the rollout's steps (in home).
+    pub fn map_driver() -> Key {
+        "/holdfast/map/driver".into()
+    }
+
+    /// What one gateway says of its map (in home).
+    pub fn map_gateway(instance: &str) -> Key {
+        format!("{MAP_GATEWAYS}{instance}").into()
+    }
+
+    /// What all live gateways say (in home).
+    pub fn map_gateways() -> KeyRange {
+        KeyRange::prefix(MAP_GATEWAYS)
+    }
+
+    /// The change that led to that version (in home). Sorts by version.
+    pub fn map_log(version: MapVersion) -> Key {
+        format!("{MAP_LOG}{:020}", version.0).into()
+    }
+
+    /// Every change there was (in home), in the order of versions.
+    pub fn map_logs() -> KeyRange {
+        KeyRange::prefix(MAP_LOG)
+    }
+
+    /// All lease groups of a cluster.
+    pub fn groups() -> KeyRange {
+        KeyRange::prefix("/holdfast/groups/")
+    }
+
+    /// All sessions of a cluster.
+    pub fn sessions() -> KeyRange {
+        KeyRange::prefix("/holdfast/sessions/")
+    }
+
+    /// All locks of a cluster.
+    pub fn locks() -> KeyRange {
+        KeyRange::prefix("/locks/")
     }
 
     /// The map that an unfinished `init` is about to publish (in home).

@@ -1,7 +1,7 @@
 //! What can be typed.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use shard_map::{ClusterName, Endpoint, Invalid, Weight, limits};
+use shard_map::{ClusterName, Endpoint, Invalid, ShardId, Weight, limits};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Not available yet: plan, apply, status, pause, resume, rollback, verify, history, rebase.\n\
+    after_help = "Not available yet: apply, status, pause, resume, rollback, verify, history, rebase.\n\
         Exit codes: 0 done, 2 usage, 3 refused by a check (the text says what to do), 4 failed part-way (repeat to go on)."
 )]
 pub(crate) struct Cli {
@@ -33,8 +33,12 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// Shows where lock names live: shard, cluster, and the shard's guard there.
     Lookup(LookupArgs),
-    #[command(hide = true, disable_help_flag = true)]
-    Plan(Anything),
+    /// Plans a change of clusters or of where shards live, and writes it to a file. Nothing else is
+    /// changed.
+    ///
+    /// Each cluster gets its share of the shards by weight, with the fewest moves that give it. Several
+    /// changes can be planned at once.
+    Plan(PlanArgs),
     #[command(hide = true, disable_help_flag = true)]
     Apply(Anything),
     #[command(hide = true, disable_help_flag = true)]
@@ -118,6 +122,66 @@ pub(crate) struct LookupArgs {
     /// Lock names.
     #[arg(value_name = "NAME", required = true)]
     pub(crate) names: Vec<String>,
+}
+
+/// The arguments of `plan`.
+#[derive(Debug, Args)]
+#[command(
+    group(clap::ArgGroup::new("wish").required(true).multiple(true)
+        .args(["add", "remove", "moves", "weights", "endpoints", "undo"])),
+    after_help = "Examples:\n  \
+    shard-map plan --home http://127.0.0.1:2379 --add c=http://127.0.0.1:2579 --out plan.json\n  \
+    shard-map plan --home http://127.0.0.1:2379 --remove a --out plan.json\n\n\
+    Clusters that are added, or given other endpoints, get the TLS files and the user of this command line \
+    (--cacert, --cert, --key, --user @FILE), as with init."
+)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    /// A cluster to add. Its weight is 1 unless --weight says otherwise.
+    #[arg(long, value_name = "NAME=URL[,URL]")]
+    pub(crate) add: Vec<Named<Endpoints>>,
+    /// A cluster to remove, once its shards have moved to the others.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) remove: Vec<ClusterName>,
+    /// A shard to move by hand.
+    #[arg(long = "move", value_name = "SHARD=NAME")]
+    pub(crate) moves: Vec<MoveArg>,
+    /// A cluster's share of the shards relative to the others'.
+    #[arg(long = "weight", value_name = "NAME=N")]
+    pub(crate) weights: Vec<Named<WeightArg>>,
+    /// Where a cluster's members listen from now on: all of them. Moves nothing.
+    #[arg(long, value_name = "NAME=URL[,URL]")]
+    pub(crate) endpoints: Vec<Named<Endpoints>>,
+    /// Plan the way back from this plan, which was applied.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["add", "remove", "moves", "weights", "endpoints"])]
+    pub(crate) undo: Option<PathBuf>,
+    /// Where the plan is written.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+}
+
+/// `SHARD=NAME`
+#[derive(Debug, Clone)]
+pub(crate) struct MoveArg {
+    pub(crate) shard: ShardId,
+    pub(crate) cluster: ClusterName,
+}
+
+impl FromStr for MoveArg {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (shard, cluster) = text.split_once('=').ok_or("expected is SHARD=NAME")?;
+        let number = shard
+            .parse()
+            .map_err(|_| format!("{shard:?} is not a shard"))?;
+        Ok(Self {
+            shard: ShardId(number),
+            cluster: cluster
+                .parse()
+                .map_err(|error: Invalid| error.to_string())?,
+        })
+    }
 }
 
 #[derive(Debug, Args)]

@@ -54,6 +54,11 @@ impl<'a> Connection<'a> {
         })
     }
 
+    /// Whether the user was given in full, which a map cannot refer to.
+    pub(crate) fn has_bare_user(&self) -> bool {
+        self.args.user.is_some() && self.credentials_file.is_none()
+    }
+
     /// A connection to home.
     pub(crate) fn home(&self) -> Result<EtcdStore, Failure> {
         self.store(&self.args.home)

@@ -47,7 +47,7 @@ pub(super) async fn run(args: &InitArgs) -> Result<String, Failure> {
 }
 
 fn clusters(args: &InitArgs, connection: &Connection<'_>) -> Result<Vec<Cluster>, Failure> {
-    if args.connection.user.is_some() && connection.credentials_file.is_none() {
+    if connection.has_bare_user() {
         return Err(Failure::Usage(
             "--user: the map refers to a file that holds NAME:PASSWORD, which gateways read too\n\
              Give --user @FILE."

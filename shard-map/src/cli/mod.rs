@@ -5,6 +5,7 @@ mod connection;
 mod failure;
 mod init;
 mod lookup;
+mod plan;
 mod probe;
 mod show;
 mod table;
@@ -20,6 +21,7 @@ pub(crate) async fn run(cli: Cli) -> Result<String, Failure> {
         Command::Init(args) => init::run(&args).await,
         Command::Show(args) => show::run(&args).await,
         Command::Lookup(args) => lookup::run(&args).await,
+        Command::Plan(args) => plan::run(&args).await,
         unavailable => Err(Failure::Usage(format!(
             "shard-map {} is not available yet; what is: shard-map --help",
             unavailable.name()

@@ -94,7 +94,7 @@ pub(super) fn text_of(map: &ShardMap) -> String {
 }
 
 /// Digits, commas and dashes only, so that bytes are characters.
-fn cut(ranges: &str) -> String {
+pub(super) fn cut(ranges: &str) -> String {
     if ranges.len() <= RANGES_CHARS_MAX {
         return ranges.to_owned();
     }

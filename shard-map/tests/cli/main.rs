@@ -36,7 +36,57 @@ on_each_etcd!(
     show_and_lookup_tell_where_names_live,
     lookup_answers_though_a_cluster_is_down,
     a_user_is_needed_where_etcd_asks_for_one,
+    a_plan_says_what_moves_and_asks_the_clusters_who_they_are,
 );
+
+async fn a_plan_says_what_moves_and_asks_the_clusters_who_they_are(
+    version: EtcdVersion,
+) -> Result<()> {
+    let (a, b, c) = (
+        etcd(version).await?,
+        etcd(version).await?,
+        etcd(version).await?,
+    );
+    let home = Home::of(&a);
+    home.init(&[("a", &a), ("b", &b)], "256").await?.exits(0);
+    a.etcdctl(&["put", "/locks/n", "x"]).await?;
+    let before = (dump(&a).await?, dump(&b).await?);
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("plan.json");
+    let out = out.to_string_lossy();
+    let out = out.as_ref();
+    let plan = async |wish: &[&str]| home.run(&[&["plan", "--out", out], wish].concat()).await;
+
+    let add = format!("c={}", c.endpoint());
+    let planned = plan(&["--add", &add, "--remove", "a"]).await?;
+    planned
+        .exits(0)
+        .prints("a     c      128  0-127")
+        .prints("about 1 held locks");
+    let file: Value = serde_json::from_slice(&std::fs::read(out)?)?;
+    assert_eq!(
+        file["moves"],
+        json!([{"from": "a", "to": "c", "shards": "0-127"}])
+    );
+
+    let taken = format!("c={}", b.endpoint());
+    let taken = plan(&["--add", &taken, "--remove", "b"]).await?;
+    taken.exits(3).says("cluster c is cluster b of deployment");
+    let nobodys = format!("b={}", c.endpoint());
+    let nobodys = plan(&["--endpoints", &nobodys]).await?;
+    nobodys.exits(3).says("cluster b has no identity record");
+    plan(&["--remove", "x"])
+        .await?
+        .exits(3)
+        .says("no cluster x");
+    plan(&[]).await?.exits(2);
+    assert_eq!(
+        (dump(&a).await?, dump(&b).await?),
+        before,
+        "a plan changes nothing"
+    );
+    Ok(())
+}
 
 async fn init_prepares_the_clusters_and_again_changes_nothing(version: EtcdVersion) -> Result<()> {
     let (a, b) = (etcd(version).await?, etcd(version).await?);

@@ -6,11 +6,10 @@ use anyhow::Result;
 #[tokio::test]
 async fn commands_that_are_not_there_yet_exit_2_and_are_marked_so_in_the_help() -> Result<()> {
     let help = shard_map(&["--help"]).await?;
-    let mark =
-        "Not available yet: plan, apply, status, pause, resume, rollback, verify, history, rebase";
+    let mark = "Not available yet: apply, status, pause, resume, rollback, verify, history, rebase";
     help.exits(0).prints(mark);
     for command in [
-        "plan", "apply", "status", "pause", "resume", "rollback", "verify", "history", "rebase",
+        "apply", "status", "pause", "resume", "rollback", "verify", "history", "rebase",
     ] {
         let ran = shard_map(&[command, "--home", "http://127.0.0.1:1", "--help", "x"]).await?;
         ran.exits(2)
