@@ -42,8 +42,10 @@ sim-test: $(PROTOC) ## the fixed sweep of the simulator, and the hunt for delibe
 
 MODEL = cargo run $(CARGO_FLAGS) -q --profile sim -p holdfast-model --bin model --
 
-model: ## search the large scenes of the ownership model, or BOUNDS='--gateways 3 --late-writes 2' of your own
+model: ## search the large scenes of ownership and of moves, or BOUNDS='--gateways 3 --late-writes 2' of your own
 	$(MODEL) $(if $(BOUNDS)$(MUTATION),search $(BOUNDS) $(if $(MUTATION),--mutation $(MUTATION)),scenes)
+	$(if $(BOUNDS)$(MUTATION),,$(MODEL) moves --losses 2 --late-guards 0 --grants 0)
+	$(if $(BOUNDS)$(MUTATION),,$(MODEL) moves --losses 0 --late-guards 1 --grants 2 --turns 2 --all-heard)
 
 up: build ## start the real stack on loopback: three etcd clusters, two gateways, HAProxy, Prometheus
 	scripts/fetch-tools etcd-3.5 haproxy prometheus

@@ -31,6 +31,7 @@ pub mod bounds;
 mod canon;
 mod forget;
 mod healing;
+pub mod moves;
 pub mod mutation;
 pub mod properties;
 mod reached;

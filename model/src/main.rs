@@ -1,9 +1,10 @@
-//! Searches the model of ownership within bounds of your choice.
+//! Searches the models within bounds of your choice.
 
 use anyhow::ensure;
 use clap::{Args, Parser};
 use holdfast_model::Ownership;
 use holdfast_model::bounds::{Bounds, Often};
+use holdfast_model::moves::{self, Moves};
 use holdfast_model::mutation::Mutation;
 use holdfast_model::properties::names;
 use holdfast_model::scenes;
@@ -23,6 +24,36 @@ enum Command {
     },
     /// Within bounds of your own.
     Search(Options),
+    /// Not ownership, but a shard that moves between two clusters, within bounds of your own.
+    Moves(MovesOptions),
+}
+
+#[derive(Debug, Args)]
+struct MovesOptions {
+    /// How often the goal of the rollout turns.
+    #[arg(long, default_value_t = 1)]
+    turns: u8,
+    /// How often a gateway loses a session, or dies.
+    #[arg(long, default_value_t = 1)]
+    losses: u8,
+    /// How often a write of a guard stays under way.
+    #[arg(long, default_value_t = 1)]
+    late_guards: u8,
+    /// Every write of a gateway is answered.
+    #[arg(long)]
+    all_heard: bool,
+    /// How often the name is granted again: 0 to 3.
+    #[arg(long, default_value_t = 1)]
+    grants: u8,
+    /// Has the gateways make this mistake.
+    #[arg(long)]
+    mutation: Option<moves::mutation::Mutation>,
+    /// Goes on until this property is broken, instead of any.
+    #[arg(long, value_parser = property_of_moves)]
+    until: Option<&'static str>,
+    /// Threads that search.
+    #[arg(long, default_value_t = THREADS)]
+    threads: usize,
 }
 
 #[derive(Debug, Args)]
@@ -76,17 +107,43 @@ fn often(text: &str) -> Result<Often, String> {
 }
 
 fn property(text: &str) -> Result<&'static str, String> {
-    let known = names::ALL.iter().find(|name| **name == text);
-    known
+    one_of(names::ALL, text)
+}
+
+fn property_of_moves(text: &str) -> Result<&'static str, String> {
+    one_of(moves::properties::names::ALL, text)
+}
+
+fn one_of(known: &[&'static str], text: &str) -> Result<&'static str, String> {
+    let found = known.iter().find(|name| **name == text);
+    found
         .copied()
-        .ok_or_else(|| format!("one of {}", names::ALL.join(", ")))
+        .ok_or_else(|| format!("one of {}", known.join(", ")))
 }
 
 fn main() -> anyhow::Result<()> {
     match Command::parse() {
         Command::Scenes { names } => scenes_named(&names),
         Command::Search(options) => own_bounds(&options),
+        Command::Moves(options) => moves_within(&options),
     }
+}
+
+fn moves_within(options: &MovesOptions) -> anyhow::Result<()> {
+    let model = Moves {
+        bounds: moves::Bounds {
+            turns: options.turns,
+            losses: options.losses,
+            late_guards: options.late_guards,
+            unheard: !options.all_heard,
+            grants: options.grants,
+        },
+        mutation: options.mutation,
+    };
+    judged(&match options.until {
+        Some(property) => hunt(model, options.threads, property),
+        None => search(model, options.threads),
+    })
 }
 
 fn scenes_named(names: &[String]) -> anyhow::Result<()> {
@@ -140,7 +197,11 @@ fn own_bounds(options: &Options) -> anyhow::Result<()> {
         Some(property) => hunt(model, options.threads, property),
         None => search(model, options.threads),
     };
-    show(&found)?;
+    judged(&found)
+}
+
+fn judged(found: &Found) -> anyhow::Result<()> {
+    show(found)?;
     ensure!(
         found.broken.is_empty(),
         "something that must hold is broken"

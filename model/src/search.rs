@@ -1,10 +1,11 @@
 //! Searches through the whole of a model's states.
 
 use crate::Ownership;
-use crate::properties::names;
-use stateright::{Checker, HasDiscoveries, Model};
+use crate::moves::Moves;
+use stateright::{Checker, Expectation, HasDiscoveries, Model};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::hash::Hash;
 
 /// What a search has found.
 #[derive(Debug)]
@@ -41,15 +42,35 @@ impl fmt::Display for Way {
     }
 }
 
+/// A model that can be searched, and whose ways can be shown.
+pub trait Searched:
+    Model<State = Self::St, Action = Self::Act> + Clone + Send + Sync + 'static
+{
+    /// Its states.
+    type St: Clone + PartialEq + Hash + fmt::Debug + Send + Sync;
+    /// Its actions.
+    type Act: Clone + PartialEq + fmt::Debug + Send + Sync;
+}
+
+impl Searched for Ownership {
+    type St = crate::state::State;
+    type Act = crate::actions::Action;
+}
+
+impl Searched for Moves {
+    type St = crate::moves::state::State;
+    type Act = crate::moves::actions::Action;
+}
+
 /// Searches breadth first, to the end of the states or to the first one that breaks something.
 ///
 /// On several threads a way is a short one, on one thread the shortest, give or take a few steps.
-pub fn search(model: Ownership, threads: usize) -> Found {
+pub fn search<M: Searched>(model: M, threads: usize) -> Found {
     run(model, threads, HasDiscoveries::AnyFailures)
 }
 
 /// Searches breadth first until something breaks this property.
-pub fn hunt(model: Ownership, threads: usize, property: &'static str) -> Found {
+pub fn hunt<M: Searched>(model: M, threads: usize, property: &'static str) -> Found {
     run(
         model,
         threads,
@@ -57,7 +78,8 @@ pub fn hunt(model: Ownership, threads: usize, property: &'static str) -> Found {
     )
 }
 
-fn run(model: Ownership, threads: usize, until: HasDiscoveries) -> Found {
+fn run<M: Searched>(model: M, threads: usize, until: HasDiscoveries) -> Found {
+    let properties = model.properties();
     let builder = model.checker().threads(threads).finish_when(until);
     let checker = builder.spawn_bfs().join();
     let mut found = Found {
@@ -68,6 +90,10 @@ fn run(model: Ownership, threads: usize, until: HasDiscoveries) -> Found {
         reached: Vec::new(),
         not_reached: Vec::new(),
     };
+    let must_hold = |name| {
+        let mut named = properties.iter().filter(|property| property.name == name);
+        named.any(|property| property.expectation == Expectation::Always)
+    };
     for (name, path) in checker.discoveries() {
         let actions = path
             .into_actions()
@@ -75,16 +101,14 @@ fn run(model: Ownership, threads: usize, until: HasDiscoveries) -> Found {
             .map(|action| format!("{action:?}"))
             .collect();
         let way = Way { name, actions };
-        match names::ALL.contains(&name) {
+        match must_hold(name) {
             true => found.broken.push(way),
             false => found.reached.push(way),
         }
     }
     let reached: BTreeSet<_> = found.reached.iter().map(|way| way.name).collect();
-    let wanted = model
-        .must_be_reached()
-        .into_iter()
-        .map(|property| property.name);
+    let names = properties.iter().map(|property| property.name);
+    let wanted = names.filter(|name| !must_hold(name));
     found.not_reached = wanted.filter(|name| !reached.contains(name)).collect();
     found
 }
