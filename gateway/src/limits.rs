@@ -94,16 +94,30 @@ pub const PROOF_MARGIN: Millis = Millis::from_ms(250);
 pub const GROUP_LOCKS_MAX: usize = 1000;
 /// Lease groups of one gateway in one cluster.
 pub const GROUPS_MAX: usize = 16_384;
-/// Nested transactions of one batch.
-pub const BATCH_OPS_MAX: usize = 120;
-/// The longest list in a nested transaction: what a failed grant reads.
-pub const NESTED_OPS_MAX: usize = 4;
+/// Writes of one batch.
+pub const BATCH_OPS_MAX: usize = 480;
+/// Bundles of one batch: nested transactions, each with the writes into one group.
+pub const BATCH_BUNDLES_MAX: usize = 92;
+/// Writes of one bundle.
+pub const BUNDLE_OPS_MAX: usize = 16;
+/// Compares of a write in a bundle: a grant's, of lock and waiters.
+pub const COMPARES_PER_WRITE: usize = 2;
+/// The longest list in a write's own nested transaction.
+pub const NESTED_OPS_MAX: usize = COMPARES_PER_WRITE;
+/// After a name was asked for that was not free, the grants of its shard stand alone for so long.
+pub const CONTENDED_TIME: Millis = Millis::from_ms(1_000);
+/// Keys of one read, after a claim.
+pub const READ_KEYS_MAX: usize = 120;
+/// Keys of one nested read, when the writes of a batch with an unknown outcome are looked up.
+pub const RESOLVED_AT_ONCE_MAX: usize = 96;
 /// etcd's default `--max-txn-ops`.
 pub const ETCD_TXN_OPS_MAX: usize = 128;
 /// Values of one batch; etcd's default request limit is 1.5 MiB.
 pub const BATCH_BYTES_MAX: usize = 1024 * 1024;
 /// Batches on their way to one cluster.
 pub const BATCHES_IN_FLIGHT_MAX: usize = 8;
+/// Batches on their way to one cluster, as long as not enough waits to fill one more.
+pub const SMALL_BATCHES_IN_FLIGHT_MAX: usize = 2;
 /// Requests that wait for one cluster.
 pub const OPEN_REQUESTS_MAX: usize = 65_536;
 /// An open request is answered after this, with what is known: the API promises 5 s.
@@ -191,8 +205,15 @@ pub const PEER_IDLE: Millis = Millis::from_secs(120);
 pub const COLD_QUEUE_MAX: usize = 8_192;
 
 const _: () = {
-    // A batch has its lane's transaction too; the read that resolves it, two keys more.
-    assert!(BATCH_OPS_MAX + 1 + NESTED_OPS_MAX <= ETCD_TXN_OPS_MAX);
+    // etcd adds up the longest lists on the way to the deepest. A batch has its lane's transaction
+    // too, a bundle two compares in common, and a read that resolves two keys.
+    let bundle_compares = 2 + COMPARES_PER_WRITE * BUNDLE_OPS_MAX;
+    assert!(1 + BATCH_BUNDLES_MAX + bundle_compares <= ETCD_TXN_OPS_MAX);
+    assert!(1 + BATCH_BUNDLES_MAX + BUNDLE_OPS_MAX + NESTED_OPS_MAX <= ETCD_TXN_OPS_MAX);
+    let parts = BATCH_OPS_MAX.div_ceil(RESOLVED_AT_ONCE_MAX);
+    assert!(2 + parts + RESOLVED_AT_ONCE_MAX <= ETCD_TXN_OPS_MAX);
+    assert!(READ_KEYS_MAX < ETCD_TXN_OPS_MAX);
+    assert!(SMALL_BATCHES_IN_FLIGHT_MAX <= BATCHES_IN_FLIGHT_MAX);
     assert!(2 * COLD_BATCH_MAX <= ETCD_TXN_OPS_MAX);
     assert!(GROUP_LOCKS_MAX <= u16::MAX as usize);
     assert!(SECOND_TRY_WITHIN.as_ms() + REQUEST_TIMEOUT.as_ms() < ANSWER_MAX.as_ms());

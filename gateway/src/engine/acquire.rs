@@ -4,7 +4,6 @@ use crate::engine::ending::Waiter;
 use crate::engine::groups::Room;
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
-use crate::engine::outcome::Found;
 use crate::engine::records::LockRecord;
 use crate::engine::renew::{RewriteFor, Whereabouts};
 use crate::engine::slot::{SlotState, SlotWord};
@@ -53,6 +52,8 @@ pub(crate) struct Grant {
     pub(crate) lock_id: LockId,
     pub(crate) record: Vec<u8>,
     pub(crate) guard_revision: Revision,
+    /// It may share its compares with others.
+    pub(crate) likely_free: bool,
     token_base: u64,
 }
 
@@ -122,6 +123,7 @@ impl Engine {
         let lock_id = LockId::new(group, slot, secret, &job.acquire.name);
         let record = LockRecord::of_grant(&job.acquire, &lock_id, lease, token_base).to_bytes();
         let at = SlotRef { group, slot };
+        let likely_free = job.attempts == 0 && !self.is_contended(job.shard);
         Some(Grant {
             job,
             behind: Vec::new(),
@@ -129,6 +131,7 @@ impl Engine {
             lock_id,
             record,
             guard_revision,
+            likely_free,
             token_base,
         })
     }
@@ -222,38 +225,24 @@ impl Engine {
         self.answer_acquire(ticket, AcquireOutcome::Granted(grant));
     }
 
-    /// The compares of the grant failed; it did not happen.
-    pub(crate) fn grant_refused(&mut self, grant: Grant, found: &Found) {
-        let (lock, guard, group, waiter) = (found.get(0), found.get(1), found.get(2), found.get(3));
-        self.guard_seen(grant.job.shard, guard);
-        let own = lock.filter(|kv| LockRecord::read(kv).is_some_and(|(_, id)| id == grant.lock_id));
+    /// The grant, one that stands alone, was refused by its own compares: the name is held, or
+    /// somebody queues for it.
+    pub(crate) fn grant_refused(&mut self, grant: Grant, record: Option<&KeyValue>) {
+        let own =
+            record.filter(|kv| LockRecord::read(kv).is_some_and(|(_, id)| id == grant.lock_id));
         if let Some(record) = own {
             // It did happen, by whatever copy of the batch: what is there is the truth.
             let revision = record.mod_revision;
             return self.grant_landed(grant, revision);
         }
-        if let Some(record) = lock {
-            // All of them asked before this was read, so it answers them all.
-            self.free_pending(&grant);
-            for job in std::iter::once(grant.job).chain(grant.behind) {
-                self.contended(job, record);
+        self.free_pending(&grant);
+        // All of them asked before this was read, so it answers them all.
+        for job in std::iter::once(grant.job).chain(grant.behind) {
+            match record {
+                Some(record) => self.contended(job, record),
+                None => self.refuse(job.ticket, Refusal::Held, Millis::ZERO),
             }
-            return;
         }
-        let guard_held = guard.is_some_and(|kv| kv.mod_revision == grant.guard_revision);
-        let group_revision = self.groups.get(grant.at.group).map(|ctl| ctl.revision);
-        let group_held = group.map(|kv| kv.mod_revision) == group_revision;
-        if guard_held && group_held && waiter.is_some() {
-            self.free_pending(&grant);
-            for job in std::iter::once(grant.job).chain(grant.behind) {
-                self.refuse(job.ticket, Refusal::Held, Millis::ZERO);
-            }
-            return;
-        }
-        if !group_held {
-            self.suspect_group(grant.at.group);
-        }
-        self.grant_undone(grant);
     }
 
     fn refuse(&mut self, ticket: Ticket, reason: Refusal, free_in: Millis) {

@@ -1,9 +1,10 @@
 //! A batch as one etcd transaction: outside, the fence of this gateway's session; inside, one
-//! nested transaction per write with compares of its own, so that one flipped guard fails one
-//! lock and not the batch.
+//! nested transaction per bundle ([`Bundle`]) with compares of its own, so that one flipped guard
+//! fails the locks of its shard and not the batch.
 
 use crate::engine::Engine;
 use crate::engine::acquire::Grant;
+use crate::engine::bundle::Bundle;
 use crate::engine::claims::Claim;
 use crate::engine::group::GroupState;
 use crate::engine::lanes::Lane;
@@ -16,27 +17,38 @@ use crate::engine::writes::{EndingRef, WriteOp};
 use crate::lock_id::GroupId;
 use holdfast_store::{Compare, Get, Key, KeyRange, LeaseId, Put, Revision, Txn, TxnOp};
 use shard_map::ShardId;
-use shard_map::records::keys;
 
 /// Writes on their way in one transaction.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    pub(crate) ops: Vec<WriteOp>,
+    pub(crate) bundles: Vec<Bundle>,
     /// The revision of the session's key that the transaction compares.
     pub(crate) fence: Revision,
     pub(crate) lane: Lane,
 }
 
-fn get_all(key: Key) -> TxnOp {
+impl Batch {
+    /// How many writes it has.
+    pub(crate) fn count(&self) -> usize {
+        self.bundles.iter().map(|bundle| bundle.ops.len()).sum()
+    }
+
+    /// Its writes, in the order of its reply.
+    pub(crate) fn into_ops(self) -> impl Iterator<Item = WriteOp> {
+        self.bundles.into_iter().flat_map(|bundle| bundle.ops)
+    }
+}
+
+pub(crate) fn get_all(key: Key) -> TxnOp {
     TxnOp::Get(Get::all(KeyRange::one(key)))
 }
 
-fn get_key(key: Key) -> TxnOp {
+pub(crate) fn get_key(key: Key) -> TxnOp {
     TxnOp::Get(Get::keys(KeyRange::one(key)))
 }
 
 impl Engine {
-    /// The transaction: the lane's own first, then one for each write.
+    /// The transaction: the lane's own first, then one for each bundle.
     pub(crate) fn batch_txn(
         &self,
         fence: Compare,
@@ -81,7 +93,7 @@ impl Engine {
         ))
     }
 
-    fn ending_key(&self, ending: EndingRef) -> Option<Key> {
+    pub(crate) fn ending_key(&self, ending: EndingRef) -> Option<Key> {
         let ctl = self.groups.get(ending.at.group)?;
         ctl.group.with_slot(ending.at.slot, |slot| {
             let this = slot.secret == ending.secret && slot.state() == SlotState::Ending;
@@ -90,8 +102,8 @@ impl Engine {
         })?
     }
 
-    /// The write as a transaction, with what is known at this moment; `None` when there is
-    /// nothing left to write.
+    /// The write as a transaction, with what is known at this moment and without what its bundle
+    /// compares; `None` when there is nothing left to write.
     pub(crate) fn compile(&self, op: &WriteOp) -> Option<Txn> {
         match op {
             WriteOp::Grant(grant) => self.compile_grant(grant),
@@ -103,71 +115,47 @@ impl Engine {
         }
     }
 
-    /// The compare that every write into a group carries, and its key.
-    fn group_compare(&self, id: GroupId) -> Option<(Compare, Key, LeaseId)> {
-        let ctl = self.groups.get(id)?;
-        let key = records::group_key(self.session.live()?.id, id);
-        Some((
-            Compare::mod_revision(key.clone(), ctl.revision),
-            key,
-            ctl.lease,
-        ))
-    }
-
+    /// Under the compares of its bundle: nobody holds the name or queues for it. Where grants stand
+    /// alone, the record tells who refuses this one; if there is none, it is a waiter.
     fn compile_grant(&self, grant: &Grant) -> Option<Txn> {
         if !self.tickets.is_open(grant.job.ticket) {
             return None;
         }
-        let (group_compare, group_key, lease) = self.group_compare(grant.at.group)?;
+        let lease = self.groups.get(grant.at.group)?.lease;
         let name = grant.job.acquire.name.as_str();
         let lock_key = records::lock_key(name);
-        let guard_key = keys::guard(grant.job.shard);
-        let first_waiter = Get {
-            limit: 1,
-            ..Get::keys(records::waiters_of(name))
-        };
         Some(Txn {
             compare: vec![
                 Compare::absent(KeyRange::one(lock_key.clone())),
                 Compare::absent(records::waiters_of(name)),
-                Compare::mod_revision(guard_key.clone(), grant.guard_revision),
-                group_compare,
             ],
             then: vec![TxnOp::Put(Put {
                 key: lock_key.clone(),
                 value: grant.record.clone(),
                 lease: Some(lease),
             })],
-            or_else: vec![
-                get_all(lock_key),
-                get_all(guard_key),
-                get_key(group_key),
-                TxnOp::Get(first_waiter),
-            ],
+            or_else: match grant.likely_free {
+                true => Vec::new(),
+                false => vec![get_all(lock_key)],
+            },
         })
     }
 
+    /// Under the compare of its bundle: the record is as this gateway knows it.
     fn compile_delete(&self, ending: EndingRef) -> Option<Txn> {
         let lock_key = self.ending_key(ending)?;
-        let (group_compare, group_key, _) = self.group_compare(ending.at.group)?;
         let ctl = self.groups.get(ending.at.group)?;
         let revision = ctl.group.with_slot(ending.at.slot, |slot| slot.revision)?;
-        let compare = match self.mutated(Mutation::ReleaseWithoutCompare) {
-            true => Vec::new(),
-            false => vec![
-                group_compare,
-                Compare::mod_revision(lock_key.clone(), revision),
-            ],
-        };
         Some(Txn {
-            compare,
-            then: vec![TxnOp::Delete(KeyRange::one(lock_key.clone()))],
-            or_else: vec![get_all(lock_key), get_key(group_key)],
+            compare: vec![Compare::mod_revision(lock_key.clone(), revision)],
+            then: vec![TxnOp::Delete(KeyRange::one(lock_key))],
+            or_else: Vec::new(),
         })
     }
 
     fn compile_rewrite(&self, rewrite: &Rewrite) -> Option<Txn> {
-        let (group_compare, group_key, lease) = self.group_compare(rewrite.at.group)?;
+        let (group_compare, group_key) = self.group_compare(rewrite.at.group)?;
+        let lease = self.groups.get(rewrite.at.group)?.lease;
         let lock_key = records::lock_key(rewrite.lock_id.name());
         Some(Txn {
             compare: vec![
@@ -202,7 +190,7 @@ impl Engine {
     }
 
     fn compile_retire(&self, id: GroupId) -> Option<Txn> {
-        let (group_compare, key, _) = self.group_compare(id)?;
+        let (group_compare, key) = self.group_compare(id)?;
         Some(Txn {
             compare: vec![group_compare],
             then: vec![TxnOp::Delete(KeyRange::one(key.clone()))],

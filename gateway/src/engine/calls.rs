@@ -4,6 +4,7 @@ use crate::engine::batch::Batch;
 use crate::engine::claims::Orphan;
 use crate::engine::cold::ColdJob;
 use crate::engine::mutation::Mutation;
+use crate::engine::outcome::Question;
 use crate::engine::round::RoundId;
 use crate::engine::{Effect, Engine};
 use crate::lock_id::GroupId;
@@ -31,7 +32,7 @@ pub(crate) enum Purpose {
     Alarms,
     GroupLease(GroupId),
     Batch(Batch),
-    Resolve(Batch),
+    Resolve(Question),
     Cold(Vec<ColdJob>),
     Orphans(Vec<Orphan>),
     Survey(GroupId),
@@ -100,7 +101,7 @@ impl Engine {
             Purpose::Alarms => self.on_alarms(result),
             Purpose::GroupLease(group) => self.on_group_lease(group, sent, result),
             Purpose::Batch(batch) => self.on_batch(batch, result),
-            Purpose::Resolve(batch) => self.on_resolved(batch, result),
+            Purpose::Resolve(question) => self.on_resolved(question, result),
             Purpose::Cold(jobs) => self.on_cold(jobs, result),
             Purpose::Orphans(orphans) => self.on_orphans(orphans, result),
             Purpose::Survey(group) => self.on_survey(group, result),

@@ -172,7 +172,7 @@ impl Engine {
                 cluster = %self.settings.cluster, groups, "claiming lease groups without a session"
             );
         }
-        for orphans in orphans.chunks(limits::BATCH_OPS_MAX) {
+        for orphans in orphans.chunks(limits::READ_KEYS_MAX) {
             let gets = orphans.iter().map(|orphan| {
                 Get::all(KeyRange::one(records::group_key(
                     orphan.session,

@@ -50,11 +50,34 @@ impl Waiter {
     }
 }
 
-/// The holds that are ending, and who waits for it.
+/// The holds that are ending.
 #[derive(Debug, Default)]
-pub(crate) struct Endings(BTreeMap<SlotRef, Vec<Waiter>>);
+pub(crate) struct Endings(BTreeMap<SlotRef, Ending>);
+
+/// A hold that is ending.
+#[derive(Debug, Default)]
+struct Ending {
+    /// Who waits for it.
+    waiters: Vec<Waiter>,
+    /// Its delete is on its way, or waits to be tried again. A second one would find the record
+    /// gone, and be refused with its whole bundle.
+    sent: bool,
+}
 
 impl Endings {
+    /// Notes that its delete is being sent; false when one is on its way.
+    pub(crate) fn send(&mut self, at: SlotRef) -> bool {
+        let ending = self.0.get_mut(&at);
+        ending.is_some_and(|ending| !std::mem::replace(&mut ending.sent, true))
+    }
+
+    /// Its delete comes to the queue again.
+    pub(crate) fn send_again(&mut self, at: SlotRef) {
+        if let Some(ending) = self.0.get_mut(&at) {
+            ending.sent = false;
+        }
+    }
+
     pub(crate) fn has(&self, at: SlotRef) -> bool {
         self.0.contains_key(&at)
     }
@@ -160,12 +183,12 @@ impl Engine {
         let Some(secret) = ctl.group.with_slot(at.slot, |slot| slot.secret) else {
             return;
         };
-        let waiters = self.endings.0.entry(at).or_default();
-        if waiters.is_empty() {
+        let ending = self.endings.0.entry(at).or_default();
+        if ending.waiters.is_empty() {
             self.writes
                 .send_soon(WriteOp::Delete(EndingRef { at, secret }));
         }
-        waiters.extend(waiter);
+        ending.waiters.extend(waiter);
     }
 
     /// Has the wheel look at the hold when its deadline comes.
@@ -221,13 +244,8 @@ impl Engine {
         }
     }
 
-    /// The delete did not happen: its compares failed. `record` is what etcd has at the name.
-    pub(crate) fn delete_refused(
-        &mut self,
-        ending: EndingRef,
-        record: Option<&KeyValue>,
-        group_key: Option<&KeyValue>,
-    ) {
+    /// The delete did not happen, or not for certain. `record` is what etcd has at the name.
+    pub(crate) fn delete_refused(&mut self, ending: EndingRef, record: Option<&KeyValue>) {
         let EndingRef { at, secret } = ending;
         let Some(ctl) = self.groups.get(at.group) else {
             return;
@@ -245,9 +263,6 @@ impl Engine {
         let revision = own.mod_revision;
         ctl.group
             .change_slot(at.slot, |slot| slot.revision = revision);
-        if group_key.is_some_and(|kv| kv.mod_revision != ctl.revision) {
-            self.suspect_group(at.group);
-        }
         self.do_later(limits::LOOK_AGAIN, Task::Write(WriteOp::Delete(ending)));
     }
 
@@ -264,7 +279,7 @@ impl Engine {
             return;
         }
         ctl.ends += 1;
-        let waiters = self.endings.0.remove(&at).unwrap_or_default();
+        let waiters = self.endings.0.remove(&at).unwrap_or_default().waiters;
         self.free_slot(at.group, at.slot);
         for waiter in waiters {
             match waiter {
@@ -288,7 +303,7 @@ impl Engine {
         let mut lost = self.endings.0.split_off(&slot(0));
         let mut rest = lost.split_off(&slot(u16::MAX));
         self.endings.0.append(&mut rest);
-        for waiter in lost.into_values().flatten() {
+        for waiter in lost.into_values().flat_map(|ending| ending.waiters) {
             match waiter {
                 Waiter::Renew(job) => self.renew_somewhere(*job),
                 Waiter::Release(job) => self.release_somewhere(*job),

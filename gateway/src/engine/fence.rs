@@ -9,6 +9,7 @@ use crate::engine::batch::Batch;
 use crate::engine::calls::{Purpose, as_txn};
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
+use crate::engine::outcome::Question;
 use crate::limits;
 use holdfast_store::{Compare, Op, Reply, Revision, StoreError, Txn, TxnOp, TxnOpReply};
 
@@ -46,8 +47,7 @@ impl Engine {
         let unfenced = self.mutated(Mutation::ReadWithoutFence);
         if (batch.fence < self.fence.revision || unfenced) && !self.fence.busy {
             // A fence was confirmed since the batch was sent.
-            self.resolve(batch);
-            return;
+            return self.resolve(Question::of(batch));
         }
         self.fence.unknown.push(batch);
         if !self.fence.busy {
@@ -99,7 +99,7 @@ impl Engine {
                 self.fence.revision = header.revision;
                 self.fence.busy = false;
                 for batch in std::mem::take(&mut self.fence.unknown) {
-                    self.resolve(batch);
+                    self.resolve(Question::of(batch));
                 }
             }
             Some(TxnOpReply::Txn {

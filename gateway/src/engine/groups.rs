@@ -315,7 +315,7 @@ impl Engine {
                     && now.since(ctl.empty_since) >= patience
             })
             .map(|(id, _)| id)
-            .take(limits::BATCH_OPS_MAX)
+            .take(limits::BATCH_BUNDLES_MAX)
             .collect();
         for id in empty {
             if let Some(ctl) = self.groups.get_mut(id) {

@@ -2,8 +2,8 @@
 
 use crate::engine::Engine;
 use crate::engine::acquire::Job;
-use crate::engine::batch::Batch;
 use crate::engine::cold::ColdJob;
+use crate::engine::outcome::Question;
 use crate::engine::writes::WriteOp;
 use crate::lock_id::GroupId;
 use crate::time::{Instant, Millis};
@@ -21,7 +21,7 @@ pub(crate) enum Task {
     Acquire(Job),
     Write(WriteOp),
     Cold(Box<ColdJob>),
-    Resolve(Batch),
+    Resolve(Question),
     OpenGroup(ShardId),
     ReadGuard(ShardId),
     Survey(GroupId),
@@ -69,7 +69,7 @@ impl Engine {
                 Task::Acquire(job) => self.queue_acquire(job),
                 Task::Write(op) => self.queue_write(op),
                 Task::Cold(job) => self.queue_cold(*job),
-                Task::Resolve(batch) => self.resolve(batch),
+                Task::Resolve(question) => self.resolve(question),
                 Task::OpenGroup(shard) => self.open_group_after_backoff(shard),
                 Task::ReadGuard(shard) => self.want_guard(shard),
                 Task::Survey(group) => self.start_load(group),

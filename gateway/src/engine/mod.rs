@@ -16,7 +16,8 @@
 //! |---|---|
 //! | `session`, `fence`, `round` | this gateway's liveness in the cluster, and its proofs |
 //! | `shards`, `group`, `groups` | guards, and the lease groups that locks are put on |
-//! | `writes`, `batch`, `lanes`, `outcome` | what is to be written, as transactions; what came of it |
+//! | `writes`, `turns`, `filling` | what is to be written, and what leaves next |
+//! | `bundle`, `batch`, `lanes`, `outcome` | writes as transactions; what came of them |
 //! | `acquire`, `renew`, `ending` | the life of a hold |
 //! | `course`, `cold`, `owners`, `forward` | requests about locks that no table here knows, or that other gateways own |
 //! | `claims`, `heritage`, `survey` | groups of sessions that are gone; comparing tables with etcd |
@@ -24,12 +25,14 @@
 mod acquire;
 mod alarm;
 mod batch;
+mod bundle;
 mod calls;
 mod claims;
 mod cold;
 mod course;
 mod ending;
 mod fence;
+mod filling;
 mod forward;
 mod group;
 mod groups;
@@ -52,6 +55,7 @@ mod stats;
 mod survey;
 mod table;
 mod tickets;
+mod turns;
 mod wheel;
 mod writes;
 

@@ -7,6 +7,7 @@
 use crate::engine::Engine;
 use crate::engine::batch::Batch;
 use crate::engine::calls::{Purpose, as_txn};
+use crate::engine::lanes::Lane;
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
 use crate::engine::records::LockRecord;
@@ -14,19 +15,40 @@ use crate::engine::tickets::Trouble;
 use crate::engine::writes::WriteOp;
 use crate::limits;
 use holdfast_store::{
-    DefiniteError, Get, Header, KeyRange, KeyValue, Op, Reply, Revision, StoreError, Txn,
+    DefiniteError, Get, Header, KeyRange, KeyValue, Op, Reply, Revision, StoreError, Txn, TxnOp,
     TxnOpReply, TxnReply,
 };
 
 /// What a nested transaction read when its compares failed, in the order it asked.
 pub(crate) struct Found(Vec<Option<KeyValue>>);
 
+fn first(op: TxnOpReply) -> Option<KeyValue> {
+    match op {
+        TxnOpReply::Get(get) => get.kvs.into_iter().next(),
+        _ => None,
+    }
+}
+
+/// Writes that can have no effect any more. What they had is to be read.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) ops: Vec<WriteOp>,
+    /// That of their batch, if it is not known whether that was carried out.
+    pub(crate) lane: Option<Lane>,
+}
+
+impl Question {
+    /// What became of a batch.
+    pub(crate) fn of(batch: Batch) -> Self {
+        Self {
+            lane: Some(batch.lane),
+            ops: batch.into_ops().collect(),
+        }
+    }
+}
+
 impl Found {
-    fn new(ops: Vec<TxnOpReply>) -> Self {
-        let first = |op| match op {
-            TxnOpReply::Get(get) => get.kvs.into_iter().next(),
-            _ => None,
-        };
+    pub(crate) fn new(ops: Vec<TxnOpReply>) -> Self {
         Self(ops.into_iter().map(first).collect())
     }
 
@@ -47,13 +69,13 @@ impl Engine {
                 let before = self.session.live();
                 self.adopt_fence(present.get(0).cloned());
                 if self.session.live() == before {
-                    batch.ops.into_iter().for_each(|op| self.queue_write(op));
+                    batch.into_ops().for_each(|op| self.queue_write(op));
                 }
             }
             Err(StoreError::Ambiguous(why)) => {
                 tracing::debug!(cluster = %self.settings.cluster, why, "batch outcome unknown");
                 if self.mutated(Mutation::UnknownTakenAsLost) {
-                    return batch.ops.into_iter().for_each(|op| match op {
+                    return batch.into_ops().for_each(|op| match op {
                         WriteOp::Grant(grant) => self.grant_undone(*grant),
                         WriteOp::Delete(ending) => self.hold_ended(ending),
                         op => self.queue_write(op),
@@ -61,7 +83,7 @@ impl Engine {
                 }
                 if self.mutated(Mutation::UnknownTakenAsGranted) {
                     let revision = Revision(batch.fence.0 + 1);
-                    return batch.ops.into_iter().for_each(|op| match op {
+                    return batch.into_ops().for_each(|op| match op {
                         WriteOp::Grant(grant) => self.grant_landed(*grant, revision),
                         op => self.queue_write(op),
                     });
@@ -77,16 +99,24 @@ impl Engine {
             .lanes
             .give_back(batch.lane, reply.header.revision);
         // The first of them is the lane's own.
-        for (op, done) in batch.ops.into_iter().zip(reply.ops.into_iter().skip(1)) {
-            let TxnOpReply::Txn { succeeded, ops } = done else {
-                continue;
-            };
-            let found = Found::new(ops);
-            if succeeded {
-                self.op_done(op, reply.header);
-            } else {
-                self.op_refused(op, &found);
-            }
+        let replies = reply.ops.into_iter().skip(1);
+        for (bundle, done) in batch.bundles.into_iter().zip(replies) {
+            self.bundle_done(bundle, done, reply.header);
+        }
+    }
+
+    /// etcd's reply to a write with a nested transaction of its own.
+    pub(crate) fn op_came_back(
+        &mut self,
+        op: WriteOp,
+        succeeded: bool,
+        found: &Found,
+        header: Header,
+    ) {
+        if succeeded {
+            self.op_done(op, header);
+        } else {
+            self.op_refused(op, found);
         }
     }
 
@@ -103,15 +133,24 @@ impl Engine {
         tracing::debug!(cluster = %self.settings.cluster, %error, "batch refused");
         self.writes.lanes.give_back_unused(batch.lane);
         if !own_fault {
-            batch.ops.into_iter().for_each(|op| self.queue_write(op));
+            batch.into_ops().for_each(|op| self.queue_write(op));
             self.round.want();
-            self.pause_writes();
-        } else if batch.ops.len() > 1 {
-            let half = batch.ops.split_off(batch.ops.len() / 2);
-            self.writes.send_alone(batch.ops);
-            self.writes.send_alone(half);
-        } else if let Some(op) = batch.ops.pop() {
-            self.op_impossible(op, error);
+            return self.pause_writes();
+        }
+        let half = batch.bundles.split_off(batch.bundles.len() / 2);
+        if !batch.bundles.is_empty() {
+            self.writes.send_as_they_are(batch.bundles);
+            self.writes.send_as_they_are(half);
+            return;
+        }
+        for bundle in half {
+            if bundle.ops.len() > 1 {
+                let halves = bundle.halves().into_iter();
+                halves.for_each(|half| self.writes.send_as_they_are(vec![half]));
+            } else {
+                let ops = bundle.ops.into_iter();
+                ops.for_each(|op| self.op_impossible(op, error));
+            }
         }
     }
 
@@ -137,7 +176,7 @@ impl Engine {
         }
     }
 
-    fn op_done(&mut self, op: WriteOp, header: Header) {
+    pub(crate) fn op_done(&mut self, op: WriteOp, header: Header) {
         match op {
             WriteOp::Grant(grant) => self.grant_landed(*grant, header.revision),
             WriteOp::Delete(ending) => self.hold_ended(ending),
@@ -151,10 +190,9 @@ impl Engine {
     /// The compares of the write failed; it did not happen.
     fn op_refused(&mut self, op: WriteOp, found: &Found) {
         match op {
-            WriteOp::Grant(grant) => self.grant_refused(*grant, found),
-            WriteOp::Delete(ending) => {
-                self.delete_refused(ending, found.get(0), found.get(1));
-            }
+            WriteOp::Grant(grant) => self.grant_refused(*grant, found.get(0)),
+            // Only its bundle is refused, never a delete alone.
+            WriteOp::Delete(ending) => self.queue_write(WriteOp::Delete(ending)),
             WriteOp::Rewrite(rewrite) => {
                 self.round.want();
                 self.fail_rewrite(*rewrite, Trouble::Unknown);
@@ -174,49 +212,56 @@ impl Engine {
         }
     }
 
-    /// Reads what became of a batch that can have no effect any more.
-    pub(crate) fn resolve(&mut self, batch: Batch) {
+    /// Reads what became of writes that can have no effect any more.
+    pub(crate) fn resolve(&mut self, question: Question) {
         let Some(session) = self.get_session_key() else {
             return;
         };
         // The session's key is read with them: only while it is there is what they show the doing
         // of this gateway. A write whose group is gone is read all the same, to keep the order.
-        let keys = batch.ops.iter().map(|op| match self.key_of(op) {
+        let keys = question.ops.iter().map(|op| match self.key_of(op) {
             Some(key) => Get::all(KeyRange::one(key)),
             None => session.clone(),
         });
-        let lane = self.lane_key(batch.lane);
-        let lane = lane.map(|key| Get::keys(KeyRange::one(key)));
-        let gets: Vec<_> = std::iter::once(session.clone())
-            .chain(lane)
-            .chain(keys)
-            .collect();
+        let keys: Vec<_> = keys.collect();
+        let lane = question.lane.and_then(|lane| self.lane_key(lane));
+        let lane = lane.map_or(session.clone(), |key| Get::keys(KeyRange::one(key)));
+        let mut read = Txn::read([session, lane]);
+        let parts = keys.chunks(limits::RESOLVED_AT_ONCE_MAX);
+        read.then
+            .extend(parts.map(|part| TxnOp::Txn(Txn::read(part.iter().cloned()))));
         self.call(
-            Op::Txn(Txn::read(gets)),
+            Op::Txn(read),
             limits::CALL_TIMEOUT,
-            Purpose::Resolve(batch),
+            Purpose::Resolve(question),
         );
     }
 
-    pub(crate) fn on_resolved(&mut self, batch: Batch, result: Result<Reply, StoreError>) {
+    pub(crate) fn on_resolved(&mut self, question: Question, result: Result<Reply, StoreError>) {
         let reply = match as_txn(result) {
             Ok(reply) => reply,
-            Err(_) => return self.do_later(limits::RETRY_BACKOFF, Task::Resolve(batch)),
+            Err(_) => return self.do_later(limits::RETRY_BACKOFF, Task::Resolve(question)),
         };
-        let mut found = Found::new(reply.ops).0.into_iter();
-        let session = found.next().flatten();
+        let mut replies = reply.ops.into_iter();
+        let session = replies.next().and_then(first);
         if !session.is_some_and(|kv| self.is_session_key(&kv)) {
             return self.session_lost();
         }
-        let lane = found.next().flatten();
-        let revision = lane.map_or(Revision::ABSENT, |kv| kv.mod_revision);
-        self.writes.lanes.give_back(batch.lane, revision);
-        for (op, found) in batch.ops.into_iter().zip(found) {
+        let lane = replies.next().and_then(first);
+        if let Some(of_batch) = question.lane {
+            let revision = lane.map_or(Revision::ABSENT, |kv| kv.mod_revision);
+            self.writes.lanes.give_back(of_batch, revision);
+        }
+        let found = replies.flat_map(|part| match part {
+            TxnOpReply::Txn { ops, .. } => Found::new(ops).0,
+            _ => Vec::new(),
+        });
+        for (op, found) in question.ops.into_iter().zip(found) {
             self.op_resolved(op, found);
         }
     }
 
-    /// The fence made sure that the write can happen no more, and this is what is there.
+    /// The write can happen no more, and this is what is there.
     fn op_resolved(&mut self, op: WriteOp, found: Option<KeyValue>) {
         if self.key_of(&op).is_none() {
             return self.drop_op(op);
@@ -231,7 +276,7 @@ impl Engine {
                     None => self.grant_undone(*grant),
                 }
             }
-            WriteOp::Delete(ending) => self.delete_refused(ending, found.as_ref(), None),
+            WriteOp::Delete(ending) => self.delete_refused(ending, found.as_ref()),
             WriteOp::Rewrite(rewrite) => {
                 // Whoever wrote it: what counts is that the record says enough.
                 let landed = found.as_ref().filter(|kv| {

@@ -26,6 +26,8 @@ pub(crate) struct Shard {
     guard: GuardSeen,
     read_at: Instant,
     asked: bool,
+    /// Names of this shard were asked for that were not free: others may be, until then.
+    contended_until: Instant,
     /// A group is on its way.
     pub(crate) opening: bool,
     /// Open groups with free slots; the last one is filled first.
@@ -94,6 +96,16 @@ impl Engine {
                 None
             }
         }
+    }
+
+    /// Takes note that a name of this shard was asked for that was not free.
+    pub(crate) fn shard_contended(&mut self, shard: ShardId) {
+        self.shard_mut(shard).contended_until = self.now + limits::CONTENDED_TIME;
+    }
+
+    pub(crate) fn is_contended(&mut self, shard: ShardId) -> bool {
+        let now = self.now;
+        now < self.shard_mut(shard).contended_until
     }
 
     fn guard_is_fresh(&mut self, shard: ShardId) -> bool {

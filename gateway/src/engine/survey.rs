@@ -466,7 +466,7 @@ impl Survey {
         if keys.is_empty() {
             return Some(Step::Done);
         }
-        let rest = keys.split_off(keys.len().min(limits::BATCH_OPS_MAX));
+        let rest = keys.split_off(keys.len().min(limits::READ_KEYS_MAX));
         self.reading = std::mem::replace(keys, rest);
         let gets = self
             .reading

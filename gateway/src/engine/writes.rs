@@ -2,23 +2,28 @@
 //!
 //! A batch leaves as soon as one may; while the permitted number is on its way, what comes in
 //! waits and makes the next one larger. So a lone request has no delay, and a flood is carried
-//! in full batches.
+//! in full batches. What waits is kept by shard or by group: writes of one group share compares
+//! ([`Bundle`]), and groups take turns.
 
 use crate::engine::Engine;
 use crate::engine::acquire::{Grant, Job};
 use crate::engine::alarm::Space;
 use crate::engine::batch::Batch;
+use crate::engine::bundle::Bundle;
 use crate::engine::calls::Purpose;
 use crate::engine::claims::Claim;
+use crate::engine::filling::{Filling, Share};
 use crate::engine::lanes::Lanes;
 use crate::engine::later::Task;
 use crate::engine::records;
 use crate::engine::renew::Rewrite;
 use crate::engine::tickets::Trouble;
+use crate::engine::turns::Turns;
 use crate::limits;
 use crate::lock_id::{GroupId, Secret, SlotIndex};
-use holdfast_store::{Key, Op};
-use std::collections::{HashMap, VecDeque};
+use holdfast_store::Op;
+use shard_map::ShardId;
+use std::collections::VecDeque;
 
 /// A slot of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,7 +39,7 @@ pub(crate) struct EndingRef {
     pub(crate) secret: Secret,
 }
 
-/// One write: a nested transaction of a batch.
+/// One write of a batch.
 #[derive(Debug)]
 pub(crate) enum WriteOp {
     /// Puts a lock on a group.
@@ -55,13 +60,15 @@ pub(crate) enum WriteOp {
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
     /// Batches that must be sent as they are: parts of one that failed as a whole.
-    split: VecDeque<Vec<WriteOp>>,
-    /// What somebody waits for.
+    split: VecDeque<Vec<Bundle>>,
+    /// What somebody waits for, with compares of its own.
     queue: VecDeque<WriteOp>,
+    /// Deletes that somebody waits for; perhaps of a hold whose delete is on its way.
+    ends: Turns<GroupId, EndingRef>,
     /// Deletes that nobody waits for: they must not hold up the others when a million holds
     /// expire at once.
-    expiries: VecDeque<EndingRef>,
-    acquires: VecDeque<Job>,
+    expiries: Turns<GroupId, EndingRef>,
+    acquires: Turns<ShardId, Job>,
     in_flight: usize,
     pub(crate) lanes: Lanes,
     paused: bool,
@@ -85,22 +92,37 @@ impl Writes {
     }
 
     pub(crate) fn send_soon(&mut self, op: WriteOp) {
-        self.queue.push_back(op);
+        match op {
+            WriteOp::Delete(ending) => self.ends.push(ending.at.group, ending),
+            op => self.queue.push_back(op),
+        }
     }
 
-    pub(crate) fn send_alone(&mut self, ops: Vec<WriteOp>) {
-        self.split.push_back(ops);
+    pub(crate) fn send_as_they_are(&mut self, bundles: Vec<Bundle>) {
+        self.split.push_back(bundles);
+    }
+
+    /// Whether one more batch may be on its way: few as long as they are small, because each costs
+    /// etcd as much as many writes do, and more for a flood that somebody waits for.
+    fn may_send(&self) -> bool {
+        let waiting = self.queue.len() + self.ends.len() + self.acquires.len();
+        self.in_flight < limits::SMALL_BATCHES_IN_FLIGHT_MAX
+            || self.in_flight < limits::BATCHES_IN_FLIGHT_MAX
+                && (waiting >= limits::BATCH_OPS_MAX || !self.split.is_empty())
     }
 }
 
 impl Engine {
     pub(crate) fn queue_write(&mut self, op: WriteOp) {
+        if let WriteOp::Delete(ending) = &op {
+            self.endings.send_again(ending.at);
+        }
         self.writes.send_soon(op);
     }
 
     /// Deletes the record of a hold that is ending, when there is nothing more urgent.
     pub(crate) fn queue_expiry(&mut self, ending: EndingRef) {
-        self.writes.expiries.push_back(ending);
+        self.writes.expiries.push(ending.at.group, ending);
     }
 
     /// Forgets acquires that have been answered otherwise.
@@ -112,7 +134,7 @@ impl Engine {
     }
 
     pub(crate) fn queue_acquire(&mut self, job: Job) {
-        self.writes.acquires.push_back(job);
+        self.writes.acquires.push(job.shard, job);
     }
 
     /// Sends nothing for a while: the cluster is not reached.
@@ -129,71 +151,65 @@ impl Engine {
         while self.session.live().is_some()
             && self.fence.open().is_some()
             && !self.writes.paused
-            && self.writes.in_flight < limits::BATCHES_IN_FLIGHT_MAX
+            && self.writes.may_send()
         {
-            let ops = self.next_ops();
-            if ops.is_empty() {
+            let bundles = self.next_bundles();
+            if bundles.is_empty() {
                 break;
             }
-            self.send_batch(ops);
+            self.send_batch(bundles);
         }
     }
 
-    fn send_batch(&mut self, ops: Vec<WriteOp>) {
+    fn send_batch(&mut self, bundles: Vec<Bundle>) {
         let (Some(fence), Some(compare)) = (self.fence.open(), self.fence_compare()) else {
-            return ops.into_iter().for_each(|op| self.queue_write(op));
+            let ops = bundles.into_iter().flat_map(|bundle| bundle.ops);
+            return ops.for_each(|op| self.queue_write(op));
         };
         let lane = self.writes.lanes.take();
         let mut batch = Batch {
-            ops: Vec::with_capacity(ops.len()),
+            bundles: Vec::with_capacity(bundles.len()),
             fence,
             lane,
         };
-        let mut nested = Vec::with_capacity(ops.len());
-        for op in ops {
-            match self.compile(&op) {
-                Some(txn) => {
-                    nested.push(txn);
-                    batch.ops.push(op);
-                }
-                None => self.drop_op(op),
+        let mut nested = Vec::with_capacity(bundles.len() + 1);
+        for bundle in bundles {
+            if let Some((bundle, txn)) = self.compile_bundle(bundle) {
+                nested.push(txn);
+                batch.bundles.push(bundle);
             }
         }
-        let Some(txn) = (match batch.ops.is_empty() {
+        let Some(txn) = (match batch.bundles.is_empty() {
             true => None,
             false => self.batch_txn(compare, lane, nested),
         }) else {
             return self.writes.lanes.give_back_unused(lane);
         };
         self.stats.batches.add(1);
-        self.stats.batched_ops.add(batch.ops.len() as u64);
+        self.stats.batched_ops.add(batch.count() as u64);
         self.writes.in_flight += 1;
         self.call(Op::Txn(txn), limits::CALL_TIMEOUT, Purpose::Batch(batch));
     }
 
     /// The next batch: what somebody waits for, then acquires, then what nobody waits for; each
     /// with room for the others when there are any. No key twice.
-    fn next_ops(&mut self) -> Vec<WriteOp> {
-        if let Some(ops) = self.writes.split.pop_front() {
-            return ops;
+    fn next_bundles(&mut self) -> Vec<Bundle> {
+        if let Some(bundles) = self.writes.split.pop_front() {
+            return bundles;
         }
         let mut filling = Filling::default();
-        let (whole, half) = (limits::BATCH_OPS_MAX, limits::BATCH_OPS_MAX / 2);
-        let others = !self.writes.acquires.is_empty() || !self.writes.expiries.is_empty();
-        self.fill_with_writes(&mut filling, if others { half } else { whole });
         let expiries = !self.writes.expiries.is_empty();
-        self.fill_with_grants(
-            &mut filling,
-            if expiries { whole - half / 2 } else { whole },
-        );
-        self.fill_with_expiries(&mut filling);
-        self.fill_with_writes(&mut filling, whole);
-        filling.ops
+        let others = expiries || !self.writes.acquires.is_empty();
+        self.fill_with_writes(&mut filling, Share::quarters(if others { 2 } else { 4 }));
+        self.fill_with_grants(&mut filling, Share::quarters(if expiries { 3 } else { 4 }));
+        self.fill_with_ends(&mut filling, Share::quarters(4), Ends::Expired);
+        self.fill_with_writes(&mut filling, Share::quarters(4));
+        filling.into_bundles()
     }
 
-    fn fill_with_writes(&mut self, filling: &mut Filling, ops_max: usize) {
+    fn fill_with_writes(&mut self, filling: &mut Filling, share: Share) {
         let mut deferred = Vec::new();
-        while filling.ops.len() < ops_max && deferred.len() < limits::BATCH_OPS_MAX {
+        while filling.has_room(share) && deferred.len() < limits::BATCH_OPS_MAX {
             let Some(op) = self.writes.queue.pop_front() else {
                 break;
             };
@@ -207,89 +223,97 @@ impl Engine {
             .into_iter()
             .rev()
             .for_each(|op| self.writes.queue.push_front(op));
+        self.fill_with_ends(filling, share, Ends::Awaited);
     }
 
-    fn fill_with_expiries(&mut self, filling: &mut Filling) {
-        while filling.ops.len() < limits::BATCH_OPS_MAX {
-            let Some(ending) = self.writes.expiries.pop_front() else {
-                break;
-            };
-            let op = WriteOp::Delete(ending);
-            match self.key_of(&op) {
-                None => {}
-                Some(key) if filling.admits(&key, 0) => filling.push(key, op),
-                // Its name is being granted anew in this batch, which cannot be: later.
-                Some(_) => self.writes.queue.push_back(op),
-            }
-        }
-    }
-
-    fn fill_with_grants(&mut self, filling: &mut Filling, ops_max: usize) {
-        if self.writes.acquires.is_empty() {
-            return;
-        }
-        match self.space() {
-            Space::Unknown => return,
-            Space::UsedUp => {
-                for job in std::mem::take(&mut self.writes.acquires) {
-                    self.fail(job.ticket, Trouble::NoSpace);
-                }
-                return;
-            }
-            Space::Left => {}
-        }
+    fn fill_with_ends(&mut self, filling: &mut Filling, share: Share, which: Ends) {
         let mut deferred = Vec::new();
-        while filling.ops.len() < ops_max && deferred.len() < limits::BATCH_OPS_MAX {
-            let Some(job) = self.writes.acquires.pop_front() else {
+        while filling.has_room(share) {
+            let queue = match which {
+                Ends::Awaited => &mut self.writes.ends,
+                Ends::Expired => &mut self.writes.expiries,
+            };
+            let Some((_, endings)) = queue.next_turn(limits::BUNDLE_OPS_MAX) else {
                 break;
             };
-            if !self.tickets.is_open(job.ticket) {
-                continue;
-            }
-            let key = records::lock_key(job.acquire.name.as_str());
-            if let Some(grant) = filling.grant_of(&key) {
-                // One transaction asks for a name once; this one waits for what that shows.
-                grant.behind.push(job);
-            } else if !filling.admits(&key, job.bytes()) {
-                deferred.push(job);
-            } else if let Some(grant) = self.prepare_grant(job) {
-                filling.push(key, WriteOp::Grant(Box::new(grant)));
+            for ending in endings {
+                match self.ending_key(ending) {
+                    None => {}
+                    // No room, or its name is being granted anew in this batch: later.
+                    Some(key) if !filling.has_room(share) || !filling.admits(&key, 0) => {
+                        deferred.push(ending);
+                    }
+                    Some(key) if self.endings.send(ending.at) => {
+                        filling.push(key, WriteOp::Delete(ending));
+                    }
+                    Some(_) => {}
+                }
             }
         }
+        let later = match which {
+            Ends::Awaited => &mut self.writes.ends,
+            Ends::Expired => &mut self.writes.expiries,
+        };
         deferred
             .into_iter()
-            .rev()
-            .for_each(|job| self.writes.acquires.push_front(job));
-    }
-}
-
-/// A batch that is being filled.
-#[derive(Debug, Default)]
-struct Filling {
-    ops: Vec<WriteOp>,
-    keys: HashMap<Key, usize>,
-    bytes: usize,
-}
-
-impl Filling {
-    fn admits(&self, key: &Key, bytes: usize) -> bool {
-        let fits = self.ops.is_empty() || self.bytes + bytes <= limits::BATCH_BYTES_MAX;
-        fits && !self.keys.contains_key(key)
+            .for_each(|ending| later.push(ending.at.group, ending));
     }
 
-    fn push(&mut self, key: Key, op: WriteOp) {
-        self.bytes += match &op {
-            WriteOp::Grant(grant) => grant.job.bytes(),
-            _ => 0,
-        };
-        self.keys.insert(key, self.ops.len());
-        self.ops.push(op);
-    }
-
-    fn grant_of(&mut self, key: &Key) -> Option<&mut Grant> {
-        match self.ops.get_mut(*self.keys.get(key)?)? {
-            WriteOp::Grant(grant) => Some(grant),
-            _ => None,
+    fn fill_with_grants(&mut self, filling: &mut Filling, share: Share) {
+        if self.writes.acquires.is_empty() || !self.may_grant() {
+            return;
+        }
+        let mut turns = 0;
+        while filling.has_room(share) && turns < limits::BATCH_OPS_MAX {
+            let Some((shard, jobs)) = self.writes.acquires.next_turn(limits::BUNDLE_OPS_MAX) else {
+                break;
+            };
+            turns += 1;
+            let mut deferred = Vec::new();
+            for job in jobs {
+                if !self.tickets.is_open(job.ticket) {
+                    continue;
+                }
+                let key = records::lock_key(job.acquire.name.as_str());
+                if let Some(grant) = filling.grant_of(&key) {
+                    // One transaction asks for a name once; this one waits for what that shows.
+                    grant.behind.push(job);
+                } else if !filling.has_room(share) || !filling.admits(&key, job.bytes()) {
+                    deferred.push(job);
+                } else if let Some(grant) = self.prepare_grant(job) {
+                    filling.push(key, WriteOp::Grant(Box::new(grant)));
+                }
+            }
+            let none_fits = !deferred.is_empty();
+            self.writes.acquires.put_back(shard, deferred);
+            if none_fits {
+                break;
+            }
         }
     }
+
+    /// Whether etcd has space for grants; if it certainly has none, they are refused.
+    fn may_grant(&mut self) -> bool {
+        match self.space() {
+            Space::Left => true,
+            Space::Unknown => false,
+            Space::UsedUp => {
+                let mut refused = std::mem::take(&mut self.writes.acquires);
+                while let Some((_, jobs)) = refused.next_turn(usize::MAX) {
+                    jobs.iter()
+                        .for_each(|job| self.fail(job.ticket, Trouble::NoSpace));
+                }
+                false
+            }
+        }
+    }
+}
+
+/// Which of the holds that are ending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// Somebody waits for the end.
+    Awaited,
+    /// Their deadline has passed and nobody waits.
+    Expired,
 }

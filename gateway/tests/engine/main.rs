@@ -8,6 +8,7 @@
 #![allow(missing_docs, unreachable_pub, reason = "nothing here is for others")]
 
 mod allocations;
+mod bundles;
 mod forwarding;
 mod holds;
 mod takeover;

@@ -685,9 +685,11 @@ pub fn is_delete(op: &Op) -> bool {
 }
 
 fn has_nested(op: &Op, test: impl Fn(&Txn) -> bool) -> bool {
-    let Op::Txn(txn) = op else { return false };
-    txn.then.iter().any(|op| match op {
-        TxnOp::Txn(inner) => test(inner),
-        _ => false,
-    })
+    fn any(txn: &Txn, test: &dyn Fn(&Txn) -> bool) -> bool {
+        txn.then.iter().any(|op| match op {
+            TxnOp::Txn(inner) => test(inner) || any(inner, test),
+            _ => false,
+        })
+    }
+    matches!(op, Op::Txn(txn) if any(txn, &test))
 }

@@ -32,6 +32,7 @@ checks! {
         a_read_sees_what_was_written_before_it_in_the_same_transaction
         a_nested_compare_sees_the_state_before_the_transaction
         one_failing_nested_transaction_does_not_fail_the_batch
+        a_bundle_that_is_refused_fails_its_own_grants_only
         an_outer_compare_that_fails_stops_everything_inside
         a_delete_says_how_many_keys_there_were
     }

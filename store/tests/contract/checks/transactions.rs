@@ -2,7 +2,7 @@
 
 use crate::fixture::Fixture;
 use crate::ops::{absent, all, delete, get, if_else, put, put_value, read};
-use holdfast_store::{KeyRange, TxnOp, TxnOpReply};
+use holdfast_store::{Compare, Key, KeyRange, TxnOp, TxnOpReply};
 
 pub(super) async fn a_key_knows_when_it_was_created_and_written_and_how_often(f: Fixture) {
     let key = f.key("a");
@@ -88,13 +88,13 @@ pub(super) async fn a_nested_compare_sees_the_state_before_the_transaction(f: Fi
     assert!(f.exists(&b).await);
 }
 
-/// The shape of an acquire batch: a fence around one guarded grant per lock.
+/// A fence around one guarded grant per lock.
 pub(super) async fn one_failing_nested_transaction_does_not_fail_the_batch(f: Fixture) {
     let [fence, free, held] = ["fence", "free", "held"].map(|name| f.key(name));
     let fenced = f.put(&fence).await;
     let holder = f.put(&held).await;
     let grant = |key| TxnOp::Txn(if_else([absent(key)], [put(key)], [get(key)]));
-    let fence_holds = holdfast_store::Compare::mod_revision(fence.clone(), fenced);
+    let fence_holds = Compare::mod_revision(fence.clone(), fenced);
     let reply = f
         .txn(if_else([fence_holds], [grant(&held), grant(&free)], []))
         .await;
@@ -115,6 +115,64 @@ pub(super) async fn one_failing_nested_transaction_does_not_fail_the_batch(f: Fi
         f.get(&free).await.unwrap().mod_revision,
         reply.header.revision
     );
+}
+
+/// The shape of a batch of a gateway: a fence around bundles, of which each compares a guard of its
+/// own around grants that stand alone.
+pub(super) async fn a_bundle_that_is_refused_fails_its_own_grants_only(f: Fixture) {
+    let [fence, good, bad] = ["fence", "good", "bad"].map(|name| f.key(name));
+    let [free, held, other] = ["free", "held", "other"].map(|name| f.key(name));
+    let fenced = f.put(&fence).await;
+    let guarded = f.put(&good).await;
+    let flipped = f.put(&bad).await;
+    let holder = f.put(&held).await;
+    let grant = |key| TxnOp::Txn(if_else([absent(key)], [put(key)], [get(key)]));
+    let bundle = |guard: &Key, revision, grants: Vec<TxnOp>| {
+        let compare = [Compare::mod_revision(guard.clone(), revision)];
+        TxnOp::Txn(if_else(compare, grants, [get(guard)]))
+    };
+    let under_good = bundle(&good, guarded, vec![grant(&held), grant(&free)]);
+    let under_bad = bundle(&bad, guarded, vec![grant(&other)]);
+    let reply = f
+        .txn(if_else(
+            [Compare::mod_revision(fence, fenced)],
+            [under_bad, under_good],
+            [],
+        ))
+        .await;
+
+    assert!(reply.succeeded);
+    let [
+        TxnOpReply::Txn {
+            succeeded: false,
+            ops: refused,
+        },
+        TxnOpReply::Txn {
+            succeeded: true,
+            ops: done,
+        },
+    ] = reply.ops.as_slice()
+    else {
+        panic!("{reply:?}");
+    };
+    assert_eq!(read(&refused[0]).kvs[0].mod_revision, flipped);
+    let [
+        TxnOpReply::Txn {
+            succeeded: false,
+            ops: found,
+        },
+        TxnOpReply::Txn {
+            succeeded: true, ..
+        },
+    ] = done.as_slice()
+    else {
+        panic!("{reply:?}");
+    };
+    assert_eq!(read(&found[0]).kvs[0].mod_revision, holder);
+    assert_eq!(f.get(&held).await.unwrap().mod_revision, holder);
+    let granted = f.get(&free).await.unwrap();
+    assert_eq!(granted.mod_revision, reply.header.revision);
+    assert!(!f.exists(&other).await);
 }
 
 pub(super) async fn an_outer_compare_that_fails_stops_everything_inside(f: Fixture) {
