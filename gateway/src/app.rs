@@ -23,6 +23,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What `gateway dev` may be told.
@@ -59,12 +60,16 @@ struct Parts {
     peers: Option<(TcpListener, PeerSecret)>,
 }
 
-/// Runs one process with embedded clusters until it is told to stop. `ready` is called once it
-/// serves.
+/// Runs one process with embedded clusters until it is told to stop, its engines on a runtime of
+/// their own. `ready` is called once it serves.
 ///
 /// # Errors
 /// When an address cannot be listened on.
-pub async fn run_dev(options: DevOptions, ready: impl FnOnce(Addresses)) -> anyhow::Result<()> {
+pub async fn run_dev(
+    options: DevOptions,
+    engines: Handle,
+    ready: impl FnOnce(Addresses),
+) -> anyhow::Result<()> {
     let clock = Arc::new(BootClock);
     let deployment = DeploymentId::from_random_bits(random_bits()?);
     let shards = ShardCount::try_from(limits::DEV_SHARDS)?;
@@ -84,6 +89,7 @@ pub async fn run_dev(options: DevOptions, ready: impl FnOnce(Addresses)) -> anyh
             peer_url: format!("http://{}", options.listen),
             session_ttl: limits::SESSION_TTL,
             group_ttl: limits::GROUP_TTL,
+            engines,
         },
         store_of: Box::new(move |cluster| embedded.store(cluster)),
         source,
@@ -93,12 +99,17 @@ pub async fn run_dev(options: DevOptions, ready: impl FnOnce(Addresses)) -> anyh
     run(parts, clock, ready).await
 }
 
-/// Runs a gateway over etcd until it is told to stop. `ready` is called once it serves.
+/// Runs a gateway over etcd until it is told to stop, its engines on a runtime of their own. `ready`
+/// is called once it serves.
 ///
 /// # Errors
 /// When an address cannot be listened on, the state directory is another gateway's, or a file
 /// that the configuration names cannot be read. An etcd that cannot be reached is no error.
-pub async fn run_serve(config: Config, ready: impl FnOnce(Addresses)) -> anyhow::Result<()> {
+pub async fn run_serve(
+    config: Config,
+    engines: Handle,
+    ready: impl FnOnce(Addresses),
+) -> anyhow::Result<()> {
     let home = home_store(&config.home)?;
     let state_dir = StateDir::open(&config.state_dir)?;
     let (source, driver) = MapSource::open(home, Some(state_dir), MapTiming::default());
@@ -123,6 +134,7 @@ pub async fn run_serve(config: Config, ready: impl FnOnce(Addresses)) -> anyhow:
             peer_url,
             session_ttl: config.session_ttl,
             group_ttl: config.group_ttl,
+            engines,
         },
         store_of: Box::new(etcd_store),
         source,

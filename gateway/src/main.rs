@@ -11,6 +11,7 @@ use holdfast_gateway::config::{Config, Log, LogFormat, Problems};
 use holdfast_gateway::{limits, logs};
 use std::io::Write as _;
 use std::process::ExitCode;
+use tokio::runtime::{Handle, Runtime};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -45,7 +46,9 @@ fn dev(args: DevArgs) -> anyhow::Result<()> {
     let greet = move |addresses: Addresses| {
         print(&hello::text(addresses.public, addresses.admin, clusters));
     };
-    run(None, limits::CONNECTIONS_MAX, run_dev(options, greet))
+    run(None, limits::CONNECTIONS_MAX, |engines| {
+        run_dev(options, engines, greet)
+    })
 }
 
 /// Runs over etcd, as configured.
@@ -55,7 +58,9 @@ fn serve(args: &ConfigArgs) -> anyhow::Result<()> {
     let threads = config.worker_threads;
     let connections_max = config.edge.connections_max.0;
     let ready = |_: Addresses| tracing::info!("ready: every cluster's session is proven");
-    run(Some(threads), connections_max, run_serve(config, ready))
+    run(Some(threads), connections_max, |engines| {
+        run_serve(config, engines, ready)
+    })
 }
 
 /// Prints the effective configuration.
@@ -73,21 +78,30 @@ fn load(args: &ConfigArgs) -> Result<Config, Problems> {
     Config::load(args.config.as_deref(), env)
 }
 
-/// Runs `work` on `threads` worker threads, by default one per processor.
-fn run(
+/// Runs `work` on `threads` worker threads, by default one per processor, with as many others for
+/// the engines: a runtime looks at its sockets only now and then while there is work, and an engine
+/// that has a thousand locks to end would keep renewals waiting.
+fn run<F>(
     threads: Option<usize>,
     connections_max: u32,
-    work: impl Future<Output = anyhow::Result<()>>,
-) -> anyhow::Result<()> {
+    work: impl FnOnce(Handle) -> F,
+) -> anyhow::Result<()>
+where
+    F: Future<Output = anyhow::Result<()>>,
+{
     raise_file_limit(connections_max);
+    let engines = start_threads("engine", threads)?;
+    let requests = start_threads("worker", threads)?;
+    requests.block_on(work(engines.handle().clone()))
+}
+
+fn start_threads(name: &str, threads: Option<usize>) -> anyhow::Result<Runtime> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = threads {
         runtime.worker_threads(threads);
     }
-    let runtime = runtime.enable_all().build();
-    runtime
-        .context("the worker threads cannot be started")?
-        .block_on(work)
+    let runtime = runtime.thread_name(name).enable_all().build();
+    runtime.with_context(|| format!("the {name} threads cannot be started"))
 }
 
 /// Every connection needs a file descriptor, and the limit that a process starts with is kept low

@@ -35,7 +35,7 @@ pub struct Config {
     pub peer_url: Option<String>,
     /// Keeps the last good shard map. One directory per gateway.
     pub state_dir: PathBuf,
-    /// Threads that serve requests.
+    /// Threads that serve requests; as many others run the engines.
     pub worker_threads: usize,
     /// The cluster that holds the shard map.
     pub home: Home,

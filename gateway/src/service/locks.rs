@@ -15,6 +15,7 @@ use arc_swap::ArcSwap;
 use holdfast_store::Store;
 use shard_map::{ShardCount, ShardId, ShardMap};
 use std::sync::Arc;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -29,6 +30,9 @@ pub struct ServiceSettings {
     pub session_ttl: Millis,
     /// The TTL of the leases of groups.
     pub group_ttl: Millis,
+    /// The runtime of the engines and of their connections to etcd. Renewals wait for what runs on
+    /// theirs, so in production it is another.
+    pub engines: Handle,
 }
 
 /// Makes the store of a cluster of the map.
@@ -100,7 +104,7 @@ impl<C: Clock> LockService<C> {
     }
 
     /// Routes by this map from now on. Engines of clusters that it adds are started; those of
-    /// clusters that it keeps go on. Wants a Tokio runtime.
+    /// clusters that it keeps go on.
     ///
     /// # Errors
     /// When the store of a cluster cannot be made (its TLS files cannot be read, say); the present
@@ -140,6 +144,7 @@ impl<C: Clock> LockService<C> {
         map: &ShardMap,
         cluster: &shard_map::Cluster,
     ) -> anyhow::Result<Cluster> {
+        let _engines = self.settings.engines.enter();
         let store = (self.store_of)(cluster)?;
         let name = cluster.name.to_shared();
         let proof = ClusterProof::new(Arc::clone(&name));
@@ -164,7 +169,7 @@ impl<C: Clock> LockService<C> {
         let (clock, shown) = (Arc::clone(&self.clock), Arc::clone(&shards));
         let (of, forwarding) = (Arc::clone(&name), Arc::clone(&self.forwarding));
         let task = ClusterTask::run(of, engine, forwarding, store, clock, told, shown);
-        tokio::spawn(task);
+        self.settings.engines.spawn(task);
         Ok(Cluster {
             name,
             proof,

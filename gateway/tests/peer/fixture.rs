@@ -73,6 +73,7 @@ impl World {
             peer_url: format!("http://{address}"),
             session_ttl: Millis::from_secs(9),
             group_ttl: Millis::from_secs(1800),
+            engines: tokio::runtime::Handle::current(),
         };
         let secret = PeerSecret::from_file(secret).unwrap();
         let embedded = Arc::clone(&self.embedded);
