@@ -8,6 +8,7 @@ use crate::limits;
 use crate::map::{MapDriver, MapSource, MapTiming, StateDir};
 use crate::metrics::Metrics;
 use crate::peer::{self, PeerSecret, Peers};
+use crate::rollout::{RolloutTask, StoresOf};
 use crate::service::{
     Alone, Embedded, Forwarding, LockService, Locks, ServiceSettings, StoreOf, etcd_store,
     follow_map,
@@ -56,6 +57,8 @@ struct Parts {
     store_of: Box<StoreOf>,
     source: MapSource,
     driver: MapDriver,
+    /// Home, if maps can change there.
+    home: Option<Arc<dyn Store>>,
     /// Where other gateways are listened to, if there can be any.
     peers: Option<(TcpListener, PeerSecret)>,
 }
@@ -94,6 +97,7 @@ pub async fn run_dev(
         store_of: Box::new(move |cluster| embedded.store(cluster)),
         source,
         driver,
+        home: None,
         peers: None,
     };
     run(parts, clock, ready).await
@@ -112,7 +116,8 @@ pub async fn run_serve(
 ) -> anyhow::Result<()> {
     let home = home_store(&config.home)?;
     let state_dir = StateDir::open(&config.state_dir)?;
-    let (source, driver) = MapSource::open(home, Some(state_dir), MapTiming::default());
+    let (source, driver) =
+        MapSource::open(Arc::clone(&home), Some(state_dir), MapTiming::default());
     let peer_listener = http::bind(config.peer_listen)
         .with_context(|| format!("cannot listen on {} (peer_listen)", config.peer_listen))?;
     let peer_url = match config.peer_url {
@@ -139,6 +144,7 @@ pub async fn run_serve(
         store_of: Box::new(etcd_store),
         source,
         driver,
+        home: Some(home),
         peers: Some((peer_listener, secret)),
     };
     run(parts, Arc::new(BootClock), ready).await
@@ -162,9 +168,13 @@ async fn run(
         Some((_, secret)) => Arc::new(Peers::new(secret.clone(), Arc::clone(&clock))),
         None => Arc::new(Alone),
     };
+    let me = (
+        parts.service.instance.clone(),
+        parts.service.peer_url.clone(),
+    );
     let service = LockService::new(
         parts.service,
-        clock,
+        Arc::clone(&clock),
         parts.store_of,
         Box::new(unpredictable_seed),
         forwarding,
@@ -174,9 +184,15 @@ async fn run(
         tokio::spawn(peer::listen(listener, secret, Arc::clone(&service)));
     }
     tokio::spawn(parts.driver.run());
+    let (metrics, lifecycle) = (Arc::new(Metrics::default()), Lifecycle::default());
+    if let Some(home) = parts.home {
+        let (stores, source) = (Arc::clone(&service), parts.source.clone());
+        let stores: Box<StoresOf> = Box::new(move |cluster| stores.store(cluster));
+        let task = RolloutTask::new(me, home, source, stores, clock, Box::new(rand::random));
+        tokio::spawn(task.run(lifecycle.clone()));
+    }
     tokio::spawn(follow_map(Arc::clone(&service), parts.source));
 
-    let (metrics, lifecycle) = (Arc::new(Metrics::default()), Lifecycle::default());
     let admin_page = Admin {
         locks: Arc::clone(&service),
         metrics: Arc::clone(&metrics),

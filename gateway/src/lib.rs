@@ -3,7 +3,8 @@
 //! Read it in this order: the vocabulary ([`limits`], [`time`], [`names`], [`lock_id`]), the
 //! decisions ([`engine`]: everything that is true of locks, as state machines without I/O), the
 //! service that runs them over real clusters ([`service`]), the gateways that ask each other
-//! ([`peer`]), and the edge that speaks HTTP ([`http`]).
+//! ([`peer`]), the map and its rollouts ([`map`], [`rollout`]), and the edge that speaks HTTP
+//! ([`http`]).
 
 pub mod admin;
 pub mod app;
@@ -18,5 +19,6 @@ pub mod map;
 pub mod metrics;
 pub mod names;
 pub mod peer;
+pub mod rollout;
 pub mod service;
 pub mod time;

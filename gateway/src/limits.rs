@@ -264,3 +264,15 @@ const _: () = {
     // Orchestrators kill what has not stopped after thirty seconds.
     assert!(DRAIN_TIME.as_ms() + HAND_OVER_TIME.as_ms() + FINISH_TIME.as_ms() < 30_000);
 };
+
+/// The TTL of a gateway's report in home: how long after its death it counts as live, and how long
+/// a rollout stands still when its driver dies.
+pub const REPORT_TTL: Millis = Millis::from_secs(15);
+/// How often that lease is kept alive.
+pub const REPORT_KEEPALIVE: Millis = Millis::from_secs(4);
+/// How often a gateway looks at home for a rollout, or for a driver that is gone.
+pub const ROLLOUT_LOOK: Millis = Millis::from_secs(1);
+/// The driver's pause after it has written guards: gateways have to read them.
+pub const ROLLOUT_AGAIN: Millis = Millis::from_ms(50);
+/// The driver's pause while groups move.
+pub const ROLLOUT_WAIT: Millis = Millis::from_ms(300);

@@ -21,6 +21,7 @@ pub mod plan;
 mod ranges;
 pub mod records;
 pub mod rollout;
+pub mod verify;
 
 pub use access::{AccessError, etcd_config, parse_credentials, read_credentials};
 pub use assign::shares;

@@ -1,4 +1,4 @@
-//! The operator's command: initialises a deployment and shows its shard map.
+//! The operator's command: initialises a deployment, shows its shard map and moves shards.
 
 mod cli;
 
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     match cli::run(cli::Cli::parse()).await {
-        Ok(text) => print(&text),
+        Ok(printed) => print(&printed.text, printed.code),
         Err(failure) => {
             // Nothing can be done about a standard error that cannot be written to.
             let _closed = writeln!(std::io::stderr(), "error: {failure}");
@@ -19,12 +19,12 @@ async fn main() -> ExitCode {
 }
 
 /// Prints the result. A reader that has read enough (`| head`) is no failure.
-fn print(text: &str) -> ExitCode {
+fn print(text: &str, code: u8) -> ExitCode {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             let _closed = writeln!(std::io::stderr(), "error: standard output: {error}");
             ExitCode::FAILURE
         }
-        _ => ExitCode::SUCCESS,
+        _ => ExitCode::from(code),
     }
 }

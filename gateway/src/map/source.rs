@@ -9,8 +9,8 @@ use futures::stream::BoxStream;
 use holdfast_store::{
     Get, KeyRange, Op, Reply, Revision, Store, Txn, TxnOpReply, TxnReply, WatchEvent,
 };
-use shard_map::ShardMap;
 use shard_map::records::keys;
+use shard_map::{MapVersion, ShardMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
@@ -111,6 +111,16 @@ impl MapSource {
             // The sender lives in `self`, so it cannot be gone.
             let _changed = status.changed().await;
         }
+    }
+
+    /// Takes note of whether the lock service has taken up a map of this version.
+    pub fn applied(&self, version: MapVersion, outcome: Result<(), String>) {
+        self.update(|status| {
+            if outcome.is_ok() {
+                status.applied = Some(version);
+            }
+            status.apply_problem = outcome.err();
+        });
     }
 
     fn run_map(&self, map: Arc<ShardMap>) {

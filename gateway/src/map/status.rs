@@ -9,6 +9,10 @@ use std::sync::Arc;
 pub struct MapStatus {
     /// The map that runs. `None`: there was none yet, and the gateway is not ready.
     pub map: Option<Arc<ShardMap>>,
+    /// The version that the lock service has taken up.
+    pub applied: Option<MapVersion>,
+    /// Why the lock service has not taken up the map that runs.
+    pub apply_problem: Option<String>,
     /// Whether home has answered once with a map that was accepted. Never goes back.
     pub home_seen: bool,
     /// Why the last look at home brought no map.

@@ -5,6 +5,10 @@ use crate::service::LockService;
 use crate::time::Clock;
 use shard_map::MapVersion;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long after a map could not be applied that is tried again.
+const APPLY_RETRY: Duration = Duration::from_secs(5);
 
 /// Applies every map that `source` comes to run, and lets grants begin once home was seen. Runs
 /// for ever.
@@ -14,13 +18,16 @@ pub async fn follow_map<C: Clock>(service: Arc<LockService<C>>, source: MapSourc
     let mut home_seen = false;
     loop {
         let now = status.borrow_and_update().clone();
-        if let Some(map) = now.map.filter(|map| applied != Some(map.version())) {
-            match service.apply_map(&map) {
-                Ok(()) => applied = Some(map.version()),
-                Err(error) => {
-                    tracing::error!(version = map.version().0, %error, "the map is not applied");
-                }
+        let to_apply = now.map.filter(|map| applied != Some(map.version()));
+        if let Some(map) = &to_apply {
+            let version = map.version();
+            let taken_up = service.apply_map(map);
+            if let Err(error) = &taken_up {
+                tracing::error!(version = version.0, %error, "the map is not applied");
+            } else {
+                applied = Some(version);
             }
+            source.applied(version, taken_up.map_err(|error| format!("{error:#}")));
         }
         if now.home_seen {
             if !home_seen {
@@ -31,8 +38,12 @@ pub async fn follow_map<C: Clock>(service: Arc<LockService<C>>, source: MapSourc
             service.home_seen().await;
         }
         // The source lives as long as this future holds it, so there is always a next change.
-        if status.changed().await.is_err() {
-            return;
+        let changed = status.changed();
+        let failed = to_apply.filter(|map| applied != Some(map.version()));
+        match failed {
+            None => drop(changed.await),
+            // A file that was missing may have come, without any change of the map.
+            Some(_) => drop(tokio::time::timeout(APPLY_RETRY, changed).await),
         }
     }
 }

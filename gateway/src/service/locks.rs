@@ -6,14 +6,16 @@ use crate::engine::{
 };
 use crate::limits;
 use crate::service::cluster::{ClusterTask, Command};
+use crate::service::clusters::Clusters;
 use crate::service::{
     Acquire, AcquireOutcome, ClusterHealth, Forward, ForwardOutcome, Forwarding, Locks, Release,
     ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError, ShardStatus,
 };
 use crate::time::{Clock, Instant, Millis};
+use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use holdfast_store::Store;
-use shard_map::{ShardCount, ShardId, ShardMap};
+use shard_map::{ClusterName, ShardCount, ShardId, ShardMap};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::TrySendError;
@@ -45,7 +47,7 @@ pub type Entropy = dyn Fn() -> anyhow::Result<[u8; 32]> + Send + Sync;
 pub struct LockService<C> {
     settings: ServiceSettings,
     clock: Arc<C>,
-    store_of: Box<StoreOf>,
+    stores: Clusters,
     entropy: Box<Entropy>,
     table: Arc<Table>,
     routes: ArcSwap<Routes>,
@@ -95,7 +97,7 @@ impl<C: Clock> LockService<C> {
         Self {
             settings,
             clock,
-            store_of,
+            stores: Clusters::new(store_of),
             entropy,
             table: Arc::default(),
             routes: ArcSwap::from_pointee(Routes::default()),
@@ -103,13 +105,23 @@ impl<C: Clock> LockService<C> {
         }
     }
 
+    /// The store of a cluster of the map.
+    pub fn store(&self, cluster: &ClusterName) -> Option<Arc<dyn Store>> {
+        self.stores.get(cluster)
+    }
+
     /// Routes by this map from now on. Engines of clusters that it adds are started; those of
-    /// clusters that it keeps go on.
+    /// clusters that it keeps go on, over other connections if the map says so.
     ///
     /// # Errors
     /// When the store of a cluster cannot be made (its TLS files cannot be read, say); the present
     /// map stays. A cluster that cannot be reached is no error.
     pub fn apply_map(&self, map: &ShardMap) -> anyhow::Result<()> {
+        {
+            // The connections belong to the engines' runtime.
+            let _engines = self.settings.engines.enter();
+            self.stores.take_up(map)?;
+        }
         let present = self.routes.load();
         let mut clusters = present.clusters.clone();
         for cluster in map.clusters() {
@@ -144,8 +156,8 @@ impl<C: Clock> LockService<C> {
         map: &ShardMap,
         cluster: &shard_map::Cluster,
     ) -> anyhow::Result<Cluster> {
-        let _engines = self.settings.engines.enter();
-        let store = (self.store_of)(cluster)?;
+        let store = self.stores.get(&cluster.name);
+        let store = store.context("a cluster without a store")?;
         let name = cluster.name.to_shared();
         let proof = ClusterProof::new(Arc::clone(&name));
         let settings = Settings {

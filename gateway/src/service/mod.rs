@@ -1,6 +1,7 @@
 //! The lock service, as the edges see it.
 
 mod cluster;
+mod clusters;
 mod follow;
 mod locks;
 mod stores;

@@ -1,16 +1,16 @@
 //! What can be typed.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use shard_map::{ClusterName, Endpoint, Invalid, ShardId, Weight, limits};
+use shard_map::{ClusterName, Endpoint, Invalid, ShardId, ShardRanges, Weight, limits};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Initialises a Holdfast deployment and shows its shard map.
+/// Initialises a Holdfast deployment, shows its shard map, and moves shards between clusters.
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Not available yet: apply, status, pause, resume, rollback, verify, history, rebase.\n\
+    after_help = "Not available yet: apply without --dry-run, rebase.\n\
         Exit codes: 0 done, 2 usage, 3 refused by a check (the text says what to do), 4 failed part-way (repeat to go on)."
 )]
 pub(crate) struct Cli {
@@ -39,20 +39,26 @@ pub(crate) enum Command {
     /// Each cluster gets its share of the shards by weight, with the fewest moves that give it. Several
     /// changes can be planned at once.
     Plan(PlanArgs),
-    #[command(hide = true, disable_help_flag = true)]
-    Apply(Anything),
-    #[command(hide = true, disable_help_flag = true)]
-    Status(Anything),
-    #[command(hide = true, disable_help_flag = true)]
-    Pause(Anything),
-    #[command(hide = true, disable_help_flag = true)]
-    Resume(Anything),
-    #[command(hide = true, disable_help_flag = true)]
-    Rollback(Anything),
-    #[command(hide = true, disable_help_flag = true)]
-    Verify(Anything),
-    #[command(hide = true, disable_help_flag = true)]
-    History(Anything),
+    /// Carries a plan out: checks, then tells the gateways, which move the shards while their locks are
+    /// held.
+    ///
+    /// The command only writes the intention to home. It may end, or be killed, at any time.
+    Apply(ApplyArgs),
+    /// Shows what the map and a rollout are at.
+    ///
+    /// Exit codes: 0 settled, 5 moving, 6 paused, 4 failed.
+    Status(StatusArgs),
+    /// Stops a rollout where it is. Locks are served as always.
+    Pause(RolloutArgs),
+    /// Goes on with a rollout that is paused or has failed.
+    Resume(RolloutArgs),
+    /// Takes a rollout back: every shard returns to where it was.
+    Rollback(RolloutArgs),
+    /// Reads every record of every cluster, and says whether it lies where the guards say. Changes
+    /// nothing.
+    Verify(RolloutArgs),
+    /// Shows who changed the map, when, why, and how long it took.
+    History(RolloutArgs),
     #[command(hide = true, disable_help_flag = true)]
     Rebase(Anything),
 }
@@ -159,6 +165,54 @@ pub(crate) struct PlanArgs {
     /// Where the plan is written.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
+}
+
+/// The arguments of `apply`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  \
+    shard-map apply --home http://127.0.0.1:2379 plan.json --wait --reason 'new disks'")]
+pub(crate) struct ApplyArgs {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    /// The plan file.
+    #[arg(value_name = "PLAN")]
+    pub(crate) plan: PathBuf,
+    /// Make every check, and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Shards that may move at one time.
+    #[arg(long, value_name = "N", default_value_t = limits::MAX_MOVING_DEFAULT,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::MAX_MOVING_MAX)))]
+    pub(crate) max_moving: u32,
+    /// Move these shards first, then pause.
+    #[arg(long, value_name = "SHARDS")]
+    pub(crate) canary: Option<ShardRanges>,
+    /// Watch until the rollout ends, pauses or fails. Ctrl-C ends the watching only.
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Why; for the history.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) reason: String,
+    /// Who; for the history.
+    #[arg(long, value_name = "NAME", env = "USER", default_value = "unknown")]
+    pub(crate) who: String,
+}
+
+/// The arguments of `status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    /// Go on showing it until the rollout ends, pauses or fails. Ctrl-C ends the watching only.
+    #[arg(long)]
+    pub(crate) watch: bool,
+}
+
+/// The arguments of what needs no more than home.
+#[derive(Debug, Args)]
+pub(crate) struct RolloutArgs {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
 }
 
 /// `SHARD=NAME`

@@ -1,30 +1,73 @@
 //! The command line: arguments in, text out.
 
+mod apply;
 mod args;
+mod checks;
+mod clock;
 mod connection;
 mod failure;
+mod history;
+mod home;
 mod init;
 mod lookup;
 mod plan;
 mod probe;
 mod show;
+mod status;
 mod table;
+mod verify;
 
 pub(crate) use args::Cli;
 pub(crate) use failure::Failure;
 
 use args::Command;
 
+use std::io::Write as _;
+
+/// What a command prints, and the exit code of its success.
+pub(crate) struct Printed {
+    pub(crate) text: String,
+    pub(crate) code: u8,
+}
+
+impl<T: Into<String>> From<T> for Printed {
+    fn from(text: T) -> Self {
+        Self {
+            text: text.into(),
+            code: 0,
+        }
+    }
+}
+
 /// Carries out a command; what it prints.
-pub(crate) async fn run(cli: Cli) -> Result<String, Failure> {
+pub(crate) async fn run(cli: Cli) -> Result<Printed, Failure> {
     match cli.command {
-        Command::Init(args) => init::run(&args).await,
-        Command::Show(args) => show::run(&args).await,
-        Command::Lookup(args) => lookup::run(&args).await,
-        Command::Plan(args) => plan::run(&args).await,
-        unavailable => Err(Failure::Usage(format!(
+        Command::Init(args) => init::run(&args).await.map(Printed::from),
+        Command::Show(args) => show::run(&args).await.map(Printed::from),
+        Command::Lookup(args) => lookup::run(&args).await.map(Printed::from),
+        Command::Plan(args) => plan::run(&args).await.map(Printed::from),
+        // A rollout that no gateway can carry out must not begin.
+        Command::Apply(args) if !args.dry_run => Err(Failure::Usage(
+            "shard-map apply is not available yet: gateways of this version do not move locks\n\
+             What is: shard-map apply PLAN --dry-run"
+                .into(),
+        )),
+        Command::Apply(args) => apply::apply(&args).await,
+        Command::Status(args) => status::run(&args).await,
+        Command::Pause(args) => apply::pause(&args).await,
+        Command::Resume(args) => apply::resume(&args).await,
+        Command::Rollback(args) => apply::rollback(&args).await,
+        Command::Verify(args) => verify::run(&args).await,
+        Command::History(args) => history::run(&args).await,
+        unavailable @ Command::Rebase(_) => Err(Failure::Usage(format!(
             "shard-map {} is not available yet; what is: shard-map --help",
             unavailable.name()
         ))),
     }
+}
+
+/// Prints in between, for commands that watch. A reader that has read enough is noticed at the end.
+fn emit(text: &str) {
+    let mut out = std::io::stdout();
+    let _closed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

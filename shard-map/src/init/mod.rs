@@ -21,6 +21,7 @@ mod refusal;
 mod steps;
 
 pub use refusal::Refusal;
+pub use steps::{identified, identify};
 
 use crate::records::Identity;
 use crate::{Cluster, ClusterName, DeploymentId, MapError, ShardCount, ShardMap};
@@ -228,11 +229,11 @@ impl<'a> Run<'a> {
             cluster: name.clone(),
             beacon: None,
         };
-        let reply = call_txn(store, steps::identify(&identity)).await;
+        let reply = call_txn(store, identify(&identity)).await;
         let reply = reply.map_err(|error| {
             part_way(&format!("writing the identity of cluster {name}"), &error)
         })?;
-        Ok(steps::identified(&identity, &reply))
+        Ok(identified(&identity, &reply))
     }
 }
 

@@ -92,7 +92,7 @@ pub(super) fn declared(map: &ShardMap, reply: &TxnReply) -> Option<Revision> {
 }
 
 /// Writes a cluster's identity, if it has none and nothing of a deployment.
-pub(super) fn identify(identity: &Identity) -> Txn {
+pub fn identify(identity: &Identity) -> Txn {
     let prefixes = DEPLOYMENT_PREFIXES.map(KeyRange::prefix);
     let ranges = [KeyRange::one(keys::identity())]
         .into_iter()
@@ -105,7 +105,7 @@ pub(super) fn identify(identity: &Identity) -> Txn {
 }
 
 /// The revision of the cluster's identity, if it is this one.
-pub(super) fn identified(identity: &Identity, reply: &TxnReply) -> Option<Revision> {
+pub fn identified(identity: &Identity, reply: &TxnReply) -> Option<Revision> {
     if reply.succeeded {
         return Some(reply.header.revision);
     }

@@ -37,7 +37,129 @@ on_each_etcd!(
     lookup_answers_though_a_cluster_is_down,
     a_user_is_needed_where_etcd_asks_for_one,
     a_plan_says_what_moves_and_asks_the_clusters_who_they_are,
+    apply_is_refused_by_the_first_check_that_fails_and_says_what_to_do,
+    without_a_rollout_there_is_nothing_to_pause_and_status_is_settled,
+    verify_finds_what_lies_where_no_guard_admits_it,
 );
+
+async fn apply_is_refused_by_the_first_check_that_fails_and_says_what_to_do(
+    version: EtcdVersion,
+) -> Result<()> {
+    let (a, b, c) = (
+        etcd(version).await?,
+        etcd(version).await?,
+        etcd(version).await?,
+    );
+    let home = Home::of(&a);
+    home.init(&[("a", &a), ("b", &b)], "8").await?.exits(0);
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("plan.json");
+    let out = out.to_string_lossy();
+    let add = format!("c={}", c.endpoint());
+    home.run(&["plan", "--add", &add, "--out", &out])
+        .await?
+        .exits(0);
+    let before = (dump(&a).await?, dump(&b).await?, dump(&c).await?);
+
+    let apply = async |more: &[&str]| {
+        home.run(&[&["apply", &out, "--dry-run"], more].concat())
+            .await
+    };
+    apply(&["--canary", "0"])
+        .await?
+        .exits(2)
+        .says("shard 0 does not move");
+    let refused = apply(&[]).await?;
+    match version {
+        EtcdVersion::V3_4 => refused.exits(3).says("cluster c runs etcd 3.4"),
+        EtcdVersion::V3_5 => refused.exits(3).says("no gateway is live"),
+    };
+    if version == EtcdVersion::V3_5 {
+        let report = r#"{"instance":"g1","peerUrl":"http://g1","version":"1","map":1}"#;
+        a.etcdctl(&["put", "/holdfast/map/gateways/g1", report])
+            .await?;
+        apply(&[])
+            .await?
+            .exits(0)
+            .prints("1 live gateways run the present map");
+        let session = r#"{"instance":"g2","peerUrl":"http://g2","version":"1"}"#;
+        b.etcdctl(&["put", "/holdfast/sessions/1", session]).await?;
+        apply(&[])
+            .await?
+            .exits(3)
+            .says("gateway g2 (http://g2) does not say in home");
+        a.etcdctl(&["del", "/holdfast/map/gateways/g1"]).await?;
+        b.etcdctl(&["del", "/holdfast/sessions/1"]).await?;
+    }
+    assert_eq!((dump(&a).await?, dump(&b).await?, dump(&c).await?), before);
+    Ok(())
+}
+
+async fn without_a_rollout_there_is_nothing_to_pause_and_status_is_settled(
+    version: EtcdVersion,
+) -> Result<()> {
+    let a = etcd(version).await?;
+    let home = Home::of(&a);
+    home.init(&[("a", &a)], "8").await?.exits(0);
+    home.run(&["status"])
+        .await?
+        .exits(0)
+        .prints("settled: map version 1");
+    home.run(&["status", "--watch"])
+        .await?
+        .exits(0)
+        .prints("settled: map version 1");
+    let status = home.run(&["status", "-o", "json"]).await?.json()?;
+    assert_eq!(
+        (&status["state"], &status["gateways"]),
+        (&json!("settled"), &json!([]))
+    );
+    home.run(&["history"])
+        .await?
+        .exits(0)
+        .prints("has not changed since init");
+    for command in ["pause", "resume", "rollback"] {
+        home.run(&[command]).await?.exits(3).says("no rollout runs");
+    }
+    Ok(())
+}
+
+async fn verify_finds_what_lies_where_no_guard_admits_it(version: EtcdVersion) -> Result<()> {
+    let (a, b) = (etcd(version).await?, etcd(version).await?);
+    let home = Home::of(&a);
+    home.init(&[("a", &a), ("b", &b)], "8").await?.exits(0);
+    home.run(&["verify"])
+        .await?
+        .exits(0)
+        .prints("clean: map version 1, 2 clusters, 0 locks");
+
+    // A name of each cluster, by the command itself; both records into b.
+    let names = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"];
+    let found = home
+        .run(&[&["lookup", "-o", "json"], &names[..]].concat())
+        .await?
+        .json()?;
+    let of_a = found
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|it| it["cluster"] == "a");
+    let of_a = of_a.and_then(|it| it["name"].as_str()).unwrap_or_default();
+    b.etcdctl(&["put", &format!("/locks/{of_a}"), r#"{"tokenBase":0}"#])
+        .await?;
+    let verdict = home.run(&["verify", "-o", "json"]).await?;
+    let verdict = verdict.exits(4).json()?;
+    assert_eq!(
+        (&verdict["clean"], &verdict["locks"]),
+        (&json!(false), &json!(1))
+    );
+    let problems = verdict["problems"].to_string();
+    assert!(
+        problems.contains("is there, but the shard is not"),
+        "{problems}"
+    );
+    Ok(())
+}
 
 async fn a_plan_says_what_moves_and_asks_the_clusters_who_they_are(
     version: EtcdVersion,
