@@ -2,7 +2,7 @@
 # this folder; fetched tools live in .tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help tools run build check test fmt deny docs tree main-job quick-tests real-tests sim sim-test model demo bench bench-http up down status
+.PHONY: help tools run build check test fmt deny docs tree main-job quick-tests real-tests sim sim-test chaos chaos-bins model demo bench bench-http up down status
 
 # The etcd client is generated from etcd's protocol files when it is compiled.
 export PROTOC := $(CURDIR)/.tools/protoc/bin/protoc
@@ -39,6 +39,16 @@ sim: $(PROTOC) ## simulate SEEDS=1000 runs from FIRST=0 on, or show the run of o
 sim-test: $(PROTOC) ## the fixed sweep of the simulator, and the hunt for deliberate mistakes
 	$(SIM) --seeds 10000
 	$(SIM) --hunt
+
+# Members of each cluster. A comma cannot stand in a call of make.
+CLUSTERS_DEFAULT = 1,3,1
+CHAOS = $(CURDIR)/target/debug/chaos --gateways $(or $(GATEWAYS),3) --clusters $(or $(CLUSTERS),$(CLUSTERS_DEFAULT))
+
+chaos: tools chaos-bins ## break real gateways and etcd at random for DURATION=5m; SEED=, GATEWAYS=, CLUSTERS=, JSON=1
+	@$(CHAOS) --duration $(or $(DURATION),5m) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json)
+
+chaos-bins: $(PROTOC)
+	@cargo build $(CARGO_FLAGS) -q -p holdfast-gateway -p shard-map -p holdfast-chaos --bins
 
 MODEL = cargo run $(CARGO_FLAGS) -q --profile sim -p holdfast-model --bin model --
 
@@ -108,7 +118,8 @@ main-job: tools
 	scripts/many-gateways --bin target/debug --locks 1500 --ttl 10 --renew-every 3 --duration 75 \
 		--contend 4 --fault roll
 
-real-tests: tools
+real-tests: tools chaos-bins
+	$(CHAOS) --duration 60s --seed 1
 	targets=$$(scripts/test-targets real) && \
 	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast $$targets
 

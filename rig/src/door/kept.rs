@@ -6,10 +6,10 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use h2::client::SendRequest;
 use http::{HeaderMap, Request};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// So many are kept; the oldest are forgotten.
-const KEPT_MAX: usize = 4_096;
+const KEPT_MAX: usize = 8_192;
 
 /// A call as it passed.
 #[derive(Debug, Clone)]
@@ -21,7 +21,10 @@ pub(super) struct KeptCall {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Kept(VecDeque<KeptCall>);
+pub(super) struct Kept {
+    calls: VecDeque<KeptCall>,
+    repeated: BTreeMap<Call, Repeated>,
+}
 
 /// What became of calls that were sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,23 +40,42 @@ impl Kept {
         if !matches!(call, Call::Txn | Call::LeaseRevoke) {
             return;
         }
-        if self.0.len() == KEPT_MAX {
-            self.0.pop_front();
+        if self.calls.len() == KEPT_MAX {
+            self.calls.pop_front();
         }
-        self.0.push_back(KeptCall {
+        self.calls.push_back(KeptCall {
             call,
             head: head.clone(),
             message: message.clone(),
         });
     }
 
+    pub(super) fn count(&mut self, call: Call, more: Repeated) {
+        let repeated = self.repeated.entry(call).or_default();
+        repeated.ok += more.ok;
+        repeated.refused += more.refused;
+    }
+
+    pub(super) fn all_repeated(&self) -> Vec<(String, u64)> {
+        let figures = |(call, repeated): (&Call, &Repeated)| {
+            [
+                (format!("{call:?} repeated, carried out"), repeated.ok),
+                (format!("{call:?} repeated, refused"), repeated.refused),
+            ]
+        };
+        self.repeated.iter().flat_map(figures).collect()
+    }
+
     pub(super) fn find(&self, call: Call, containing: &[u8], most: usize) -> Vec<KeptCall> {
         let is_meant = |kept: &&KeptCall| {
             kept.call == call && (containing.is_empty() || contains(&kept.message, containing))
         };
-        let mut found: Vec<_> = self.0.iter().rev().filter(is_meant).take(most).collect();
-        found.reverse();
-        found.into_iter().cloned().collect()
+        self.calls
+            .iter()
+            .filter(is_meant)
+            .take(most)
+            .cloned()
+            .collect()
     }
 }
 

@@ -18,7 +18,9 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use kept::Kept;
 use rules::Rules;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
@@ -34,7 +36,7 @@ pub struct Door {
 /// What all connections share.
 #[derive(Debug, Clone)]
 struct Inside {
-    target_port: u16,
+    target_port: Arc<AtomicU16>,
     rules: Arc<Mutex<Rules>>,
     kept: Arc<Mutex<Kept>>,
 }
@@ -42,6 +44,10 @@ struct Inside {
 impl Inside {
     fn rules(&self) -> MutexGuard<'_, Rules> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn target_port(&self) -> u16 {
+        self.target_port.load(Ordering::Relaxed)
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -58,7 +64,7 @@ impl Door {
         let port = free_port()?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let inside = Inside {
-            target_port,
+            target_port: Arc::new(AtomicU16::new(target_port)),
             rules: Arc::default(),
             kept: Arc::default(),
         };
@@ -74,6 +80,13 @@ impl Door {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Connections that come from now on lead to the member that listens on this port.
+    pub fn lead_to(&self, target_port: u16) {
+        self.inside
+            .target_port
+            .store(target_port, Ordering::Relaxed);
     }
 
     /// From now on plays this too.
@@ -93,14 +106,24 @@ impl Door {
     }
 
     /// Sends transactions and lease revokes that have passed once more, as late duplicates of
-    /// them: those of this kind whose message contains these bytes, at most the last `most`, in
-    /// their order. Says how etcd answered each.
+    /// them: those of this kind whose message contains these bytes, at most `most`, the oldest
+    /// first. Says how etcd answered each.
     ///
     /// # Errors
     /// When etcd cannot be reached.
     pub async fn repeat(&self, call: Call, containing: &[u8], most: usize) -> Result<Repeated> {
         let requests = self.inside.kept().find(call, containing, most);
-        kept::send(self.inside.target_port, requests).await
+        let repeated = kept::send(self.inside.target_port(), requests).await?;
+        self.inside.kept().count(call, repeated);
+        Ok(repeated)
+    }
+
+    /// How often everything was done so far.
+    #[must_use]
+    pub fn figures(&self) -> BTreeMap<String, u64> {
+        let played = self.inside.rules().all_played();
+        let repeated = self.inside.kept().all_repeated();
+        played.into_iter().chain(repeated).collect()
     }
 }
 
@@ -139,7 +162,7 @@ async fn connect(target_port: u16) -> Result<(SendRequest<Bytes>, JoinHandle<()>
 /// end of both, but calls that are held back are still sent.
 async fn connection(client: TcpStream, inside: Inside) -> Result<()> {
     client.set_nodelay(true)?;
-    let (sender, mut driver) = connect(inside.target_port).await?;
+    let (sender, mut driver) = connect(inside.target_port()).await?;
     let mut client = h2::server::handshake(client).await?;
     loop {
         let accepted = tokio::select! {

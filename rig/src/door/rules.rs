@@ -143,6 +143,13 @@ impl Rules {
         self.played.get(&trick).copied().unwrap_or(0)
     }
 
+    pub(super) fn all_played(&self) -> Vec<(String, u64)> {
+        let played = self.played.iter();
+        played
+            .map(|(trick, times)| (format!("{trick:?}"), *times))
+            .collect()
+    }
+
     /// What to do with this call. The first rule that picks it counts.
     pub(super) fn pick(&mut self, call: Call, message: &[u8]) -> Option<Trick> {
         let trick = self

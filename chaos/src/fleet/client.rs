@@ -1,0 +1,279 @@
+//! One client: requests over HTTP, each reported to the court.
+
+use super::reply::Answer;
+use crate::court::{Court, Sent, now};
+use bytes::Bytes;
+use holdfast_api::{AcquireRequest, ReleaseRequest, RenewRequest};
+use holdfast_client::{Connection, Target};
+use holdfast_judge::{Client as Who, Grant, HoldNo};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A gateway answers within five seconds; a little more covers the way.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(5_500);
+
+const ACQUIRE: &str = "/api/v1/locks/acquire";
+const RENEW: &str = "/api/v1/locks/renew";
+const RELEASE: &str = "/api/v1/locks/release";
+
+/// A hold that a client has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Its number in the court.
+    pub no: HoldNo,
+    /// The number of the name.
+    pub name: usize,
+    /// The handle.
+    pub lock_id: String,
+    /// The fencing token.
+    pub token: u64,
+    /// What was asked for.
+    pub ttl_ms: u64,
+    /// When to renew.
+    pub renew_after_ms: u64,
+}
+
+/// A client of several gateways.
+#[derive(Debug)]
+pub struct Client {
+    court: Arc<Court>,
+    who: Who,
+    prefix: Arc<str>,
+    gateways: Vec<Gateway>,
+}
+
+#[derive(Debug)]
+struct Gateway {
+    target: Target,
+    kept: Option<Connection>,
+}
+
+impl Client {
+    /// A client of its own number; names begin with `prefix`.
+    #[must_use]
+    pub fn new(court: Arc<Court>, number: usize, prefix: Arc<str>, targets: &[Target]) -> Self {
+        let gateway = |target: &Target| Gateway {
+            target: target.clone(),
+            kept: None,
+        };
+        Self {
+            court,
+            who: Who(number, 0),
+            prefix,
+            gateways: targets.iter().map(gateway).collect(),
+        }
+    }
+
+    /// Who it is, for the court.
+    #[must_use]
+    pub fn who(&self) -> Who {
+        self.who
+    }
+
+    /// The court that it reports to.
+    #[must_use]
+    pub fn court(&self) -> &Arc<Court> {
+        &self.court
+    }
+
+    /// How many gateways it knows.
+    #[must_use]
+    pub fn gateways(&self) -> usize {
+        self.gateways.len()
+    }
+
+    /// Disappears for ever, and another client takes its place.
+    pub fn become_another(&mut self) {
+        self.who.1 += 1;
+    }
+
+    /// The text of a name.
+    #[must_use]
+    pub fn name(&self, name: usize) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    fn sent(&self, name: usize) -> Sent {
+        Sent {
+            client: self.who,
+            name,
+            at: now(),
+        }
+    }
+
+    /// Acquires a name through one gateway, or through two at once: then the answer that comes
+    /// first counts.
+    pub async fn acquire(
+        &mut self,
+        through: usize,
+        also: Option<usize>,
+        name: usize,
+        ttl_ms: u64,
+    ) -> (Answer, Option<Held>) {
+        let text = self.name(name);
+        let client_id = format!("client-{}-{}", self.who.0, self.who.1);
+        let request = AcquireRequest {
+            name: text.into(),
+            ttl_ms,
+            client_id: client_id.into(),
+            wait_ms: None,
+            metadata: None,
+            request_id: None,
+        };
+        let sent = self.sent(name);
+        let answer = self
+            .ask(through, also, ACQUIRE, json(&request), Answer::to_acquire)
+            .await;
+        let held = self.take(sent, ttl_ms, &answer);
+        (answer, held)
+    }
+
+    fn take(&self, sent: Sent, ttl_ms: u64, answer: &Answer) -> Option<Held> {
+        match answer {
+            Answer::Granted {
+                lock_id,
+                token,
+                promise,
+                already_held,
+            } => {
+                let grant = Grant {
+                    lock_id,
+                    token: *token,
+                    promise: *promise,
+                    already_held: *already_held,
+                };
+                Some(Held {
+                    no: self.court.granted(sent, ttl_ms, &grant),
+                    name: sent.name,
+                    lock_id: lock_id.clone(),
+                    token: *token,
+                    ttl_ms,
+                    renew_after_ms: promise.renew_after_ms,
+                })
+            }
+            Answer::Refused { free_in_ms, .. } => {
+                self.court.refused(sent, *free_in_ms);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Renews a hold.
+    pub async fn renew(&mut self, through: usize, also: Option<usize>, held: &mut Held) -> Answer {
+        let request = RenewRequest {
+            lock_id: held.lock_id.as_str().into(),
+            fencing_token: held.token,
+            ttl_ms: Some(held.ttl_ms),
+        };
+        let sent = self.sent(held.name);
+        let answer = self
+            .ask(through, also, RENEW, json(&request), Answer::to_renew)
+            .await;
+        match &answer {
+            Answer::Renewed(promise) => {
+                held.renew_after_ms = promise.renew_after_ms;
+                self.court.renewed(sent, held.no, held.ttl_ms, *promise);
+            }
+            Answer::Ended(why) => self.court.ended(sent, held.no, &format!("{why:?}")),
+            _ => {}
+        }
+        answer
+    }
+
+    /// Gives a hold back.
+    pub async fn release(&mut self, through: usize, also: Option<usize>, held: &Held) -> Answer {
+        self.court.given_up(self.who, held.no);
+        let request = ReleaseRequest {
+            lock_id: held.lock_id.as_str().into(),
+            fencing_token: held.token,
+        };
+        let sent = self.sent(held.name);
+        let answer = self
+            .ask(through, also, RELEASE, json(&request), Answer::to_release)
+            .await;
+        match &answer {
+            Answer::Released => self.court.released(sent, held.no),
+            Answer::Mismatch => self.court.mismatch(held.no),
+            _ => {}
+        }
+        answer
+    }
+
+    /// A renewal that the court does not hear of, as with an id that is nobody's.
+    pub async fn renew_unreported(&mut self, through: usize, lock_id: &str, token: u64) -> Answer {
+        let request = RenewRequest {
+            lock_id: lock_id.into(),
+            fencing_token: token,
+            ttl_ms: None,
+        };
+        self.ask(through, None, RENEW, json(&request), Answer::to_renew)
+            .await
+    }
+
+    async fn ask(
+        &mut self,
+        through: usize,
+        also: Option<usize>,
+        path: &'static str,
+        body: Bytes,
+        read: impl Fn(&holdfast_client::RawReply) -> Answer,
+    ) -> Answer {
+        let asked = match also {
+            Some(also) if also != through => {
+                self.court.count(|counts| counts.doubled += 1);
+                let [one, two] = self.two(through, also);
+                tokio::select! {
+                    raw = post(one, path, body.clone()) => raw,
+                    raw = post(two, path, body) => raw,
+                }
+            }
+            _ => post(&mut self.gateways[through], path, body).await,
+        };
+        let answer = match asked {
+            Ok(raw) => read(&raw),
+            Err(why) => Answer::Unknown(why),
+        };
+        if matches!(answer, Answer::Unknown(_)) {
+            self.court.count(|counts| counts.unknown += 1);
+        }
+        answer
+    }
+
+    /// Two different ones.
+    fn two(&mut self, one: usize, two: usize) -> [&mut Gateway; 2] {
+        let (low, high) = (one.min(two), one.max(two));
+        let (head, tail) = self.gateways.split_at_mut(high);
+        [&mut head[low], &mut tail[0]]
+    }
+}
+
+#[expect(clippy::expect_used, reason = "structs of texts and numbers are JSON")]
+fn json(request: &impl serde::Serialize) -> Bytes {
+    serde_json::to_vec(request).expect("it is JSON").into()
+}
+
+/// A connection is kept only while it answers.
+async fn post(
+    gateway: &mut Gateway,
+    path: &'static str,
+    body: Bytes,
+) -> Result<holdfast_client::RawReply, String> {
+    let kept = gateway.kept.take().filter(Connection::is_usable);
+    let asking = async {
+        let mut connection = match kept {
+            Some(connection) => connection,
+            None => Connection::open(&gateway.target, None).await?,
+        };
+        let raw = connection.post(path, body).await?;
+        Ok::<_, holdfast_client::NoReply>((connection, raw))
+    };
+    match tokio::time::timeout(ANSWER_TIMEOUT, asking).await {
+        Ok(Ok((connection, raw))) => {
+            gateway.kept = Some(connection);
+            Ok(raw)
+        }
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("no answer in time".to_owned()),
+    }
+}
