@@ -183,6 +183,7 @@ async fn run(
     if let Some((listener, secret)) = parts.peers {
         tokio::spawn(peer::listen(listener, secret, Arc::clone(&service)));
     }
+    let map = parts.source.status();
     tokio::spawn(parts.driver.run());
     let (metrics, lifecycle) = (Arc::new(Metrics::default()), Lifecycle::default());
     if let Some(home) = parts.home {
@@ -196,6 +197,7 @@ async fn run(
     let admin_page = Admin {
         locks: Arc::clone(&service),
         metrics: Arc::clone(&metrics),
+        map,
         lifecycle: lifecycle.clone(),
     };
     let admin_thread = admin::start(admin_listener, admin_page)?;

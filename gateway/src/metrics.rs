@@ -6,16 +6,22 @@
 //! come and go with the shard map, because the exporter keeps a series for ever, and the latency
 //! histograms, because the exporter keeps every single value until it is scraped.
 
+mod clusters;
 mod exposition;
 mod labels;
 mod latency;
+mod map;
+mod process;
+
+#[cfg(test)]
+mod document_tests;
 
 pub use labels::{LockCall, Operation, Outcome};
 pub use latency::Stopwatch;
 
 use crate::lifecycle::Phase;
-use crate::service::ClusterHealth;
-use crate::time::Millis;
+use crate::map::MapStatus;
+use crate::service::{ClusterHealth, EngineFigures, ShardStatus};
 use exposition::{Exposition, Kind};
 use labels::OUTCOMES;
 use latency::Latency;
@@ -43,6 +49,12 @@ pub struct Metrics {
 pub struct Present<'a> {
     /// How the clusters look.
     pub clusters: &'a [ClusterHealth],
+    /// What their engines have done.
+    pub engines: &'a [EngineFigures],
+    /// The shards that the engines know.
+    pub shards: &'a [ShardStatus],
+    /// The map that runs.
+    pub map: &'a MapStatus,
     /// Where the process is between its start and its end.
     pub phase: Phase,
     /// Whether `/readyz` says yes.
@@ -102,7 +114,9 @@ impl Metrics {
     pub fn render(&self, present: &Present<'_>) -> String {
         let mut out = Exposition::after(self.handle.render());
         self.render_process(&mut out, present);
-        render_clusters(&mut out, present.clusters);
+        process::render(&mut out);
+        map::render(&mut out, present.map, present.shards);
+        clusters::render(&mut out, present.clusters, present.engines);
         out.family(
             DURATION,
             Kind::Histogram,
@@ -168,63 +182,23 @@ fn counter(
     recorder.register_counter(&Key::from_parts(family, labels), &metadata)
 }
 
-/// One family about the clusters: its name, what it says, and its value for one of them.
-type ClusterFamily = (
-    &'static str,
-    &'static str,
-    fn(&ClusterHealth) -> Option<f64>,
-);
-
-const CLUSTER_FAMILIES: [ClusterFamily; 4] = [
-    (
-        "holdfast_cluster_session_proven",
-        "1 while this gateway's session in the cluster is proven.",
-        |cluster| Some(flag(cluster.proven)),
-    ),
-    (
-        "holdfast_cluster_proof_age_seconds",
-        "How long ago the last proof was obtained.",
-        |cluster| cluster.proof_age.map(seconds),
-    ),
-    (
-        "holdfast_cluster_groups",
-        "Lease groups that this gateway owns in the cluster.",
-        |cluster| Some(cluster.groups as f64),
-    ),
-    (
-        "holdfast_cluster_locks",
-        "Locks that this gateway owns in the cluster.",
-        |cluster| Some(cluster.locks as f64),
-    ),
-];
-
-fn render_clusters(out: &mut Exposition, clusters: &[ClusterHealth]) {
-    for (family, help, value) in CLUSTER_FAMILIES {
-        out.family(family, Kind::Gauge, help);
-        for cluster in clusters {
-            if let Some(value) = value(cluster) {
-                out.sample(family, &[("cluster", &cluster.name)], value);
-            }
-        }
-    }
-}
-
+/// 1 for yes.
 fn flag(is: bool) -> f64 {
     if is { 1.0 } else { 0.0 }
-}
-
-fn seconds(time: Millis) -> f64 {
-    time.as_ms() as f64 / 1000.0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Millis;
     use std::sync::Arc;
 
     fn render(metrics: &Metrics, clusters: &[ClusterHealth]) -> String {
         metrics.render(&Present {
             clusters,
+            engines: &[],
+            shards: &[],
+            map: &MapStatus::default(),
             phase: Phase::Serving,
             ready: true,
         })

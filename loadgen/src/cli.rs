@@ -5,6 +5,7 @@ use clap::{Args, Parser, Subcommand};
 use holdfast_client::Target;
 use humantime::Duration;
 use serde::Serialize;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Puts load on a Holdfast gateway and checks what it answers.
@@ -126,6 +127,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     pub(crate) bearer_file: Option<PathBuf>,
+
+    /// Serve metrics for Prometheus here, at /metrics, while it runs.
+    #[arg(long, value_name = "ADDRESS")]
+    #[serde(skip)]
+    pub(crate) metrics_listen: Option<SocketAddr>,
 
     /// Where the JSON report goes.
     #[arg(long, value_name = "FILE")]

@@ -8,6 +8,52 @@ use std::time::Duration;
 const OPS: usize = Op::ALL.len();
 const PHASES: usize = Phase::ALL.len();
 
+/// Upper bounds of the latencies that are shown while it runs, in microseconds.
+pub(crate) const LATENCY_BOUNDS_US: [u64; 14] = [
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000, 5_000_000,
+];
+
+/// What is shown while it runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    /// By operation, then by outcome, each at its index.
+    pub(crate) outcomes: Vec<Vec<u64>>,
+    /// Renewals by bound, and at last those above all bounds; not cumulative.
+    pub(crate) within: Vec<u64>,
+    pub(crate) renewals_us: u64,
+    pub(crate) requests: u64,
+    pub(crate) retries: u64,
+    pub(crate) missed: u64,
+    pub(crate) connects: u64,
+    pub(crate) connect_failures: u64,
+}
+
+impl Figures {
+    /// Puts two workers' figures together.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        let width = Outcome::COUNT;
+        self.outcomes.resize(Op::ALL.len(), vec![0; width]);
+        for (mine, other) in self.outcomes.iter_mut().zip(&other.outcomes) {
+            add(mine, other);
+        }
+        self.within.resize(LATENCY_BOUNDS_US.len() + 1, 0);
+        add(&mut self.within, &other.within);
+        self.renewals_us += other.renewals_us;
+        self.requests += other.requests;
+        self.retries += other.retries;
+        self.missed += other.missed;
+        self.connects += other.connects;
+        self.connect_failures += other.connect_failures;
+    }
+}
+
+fn add(mine: &mut [u64], other: &[u64]) {
+    for (mine, other) in mine.iter_mut().zip(other) {
+        *mine += other;
+    }
+}
+
 /// Counts of answers, and latencies in microseconds from the *intended* moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Stats {
@@ -16,6 +62,9 @@ pub(crate) struct Stats {
     latencies: Vec<Histogram<u64>>,
     /// From the intended moment to the sending, of first tries of scheduled renewals.
     pub(crate) lateness: Histogram<u64>,
+    /// Renewals by the first of [`LATENCY_BOUNDS_US`] that they did not exceed.
+    within: [u64; LATENCY_BOUNDS_US.len() + 1],
+    renewals_us: u64,
     /// Latencies of renewals since the figures were last shown.
     recent: Histogram<u64>,
     /// Repeated tries.
@@ -40,6 +89,8 @@ impl Stats {
             requests: [0; PHASES],
             latencies: vec![histogram(); OPS * PHASES],
             lateness: histogram(),
+            within: Default::default(),
+            renewals_us: 0,
             recent: histogram(),
             retries: 0,
             unknown: 0,
@@ -77,6 +128,9 @@ impl Stats {
             let _ = self.latencies[phase as usize * OPS + op as usize].record(took);
             if op == Op::Renew {
                 let _ = self.recent.record(took);
+                let bucket = LATENCY_BOUNDS_US.partition_point(|bound| *bound < took);
+                self.within[bucket] += 1;
+                self.renewals_us += took;
             }
             match every {
                 Some(every) if intended + every < received => intended = intended + every,
@@ -117,6 +171,27 @@ impl Stats {
     pub(crate) fn total(&self, op: Op, outcome: Outcome) -> u64 {
         let of_phase = |phase: &[[u64; Outcome::COUNT]; OPS]| phase[op as usize][outcome.index()];
         self.counts.iter().map(of_phase).sum()
+    }
+
+    /// What is shown while it runs.
+    pub(crate) fn figures(&self) -> Figures {
+        Figures {
+            outcomes: Op::ALL
+                .into_iter()
+                .map(|op| {
+                    let of_phase =
+                        |at: usize| self.counts.iter().map(|phase| phase[op as usize][at]).sum();
+                    (0..Outcome::COUNT).map(of_phase).collect()
+                })
+                .collect(),
+            within: self.within.to_vec(),
+            renewals_us: self.renewals_us,
+            requests: self.requests.iter().sum(),
+            retries: self.retries,
+            missed: self.missed,
+            connects: self.connects,
+            connect_failures: self.connect_failures,
+        }
     }
 
     /// Puts two workers' figures together.

@@ -15,8 +15,8 @@ use holdfast_gateway::lock_id::{GroupId, LockId, Secret, SlotIndex};
 use holdfast_gateway::metrics::Metrics;
 use holdfast_gateway::names::LockName;
 use holdfast_gateway::service::{
-    Acquire, AcquireOutcome, ClusterHealth, Locks, Release, ReleaseOutcome, Renew, RenewOutcome,
-    Renewed, ServiceError, ShardStatus,
+    Acquire, AcquireOutcome, ClusterHealth, EngineFigures, Locks, Release, ReleaseOutcome, Renew,
+    RenewOutcome, Renewed, ServiceError, ShardStatus,
 };
 use holdfast_gateway::time::{BootClock, Instant, Millis};
 use std::hint::black_box;
@@ -54,6 +54,10 @@ impl Locks for Yes {
     }
 
     fn clusters(&self) -> Vec<ClusterHealth> {
+        Vec::new()
+    }
+
+    fn engines(&self) -> Vec<EngineFigures> {
         Vec::new()
     }
 

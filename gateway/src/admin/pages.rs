@@ -3,6 +3,7 @@
 use super::readiness::readiness;
 use crate::http::{Reply, fault_of};
 use crate::lifecycle::Lifecycle;
+use crate::map::MapStatus;
 use crate::metrics::{Metrics, Present};
 use crate::service::{ClusterHealth, Locks, ShardStatus};
 use crate::time::Millis;
@@ -12,6 +13,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
 use std::sync::Arc;
+use tokio::sync::watch;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -24,6 +26,8 @@ pub struct Admin<L> {
     pub locks: Arc<L>,
     /// The metrics of this process.
     pub metrics: Arc<Metrics>,
+    /// The map that it runs.
+    pub map: watch::Receiver<MapStatus>,
     /// The phase of this process.
     pub lifecycle: Lifecycle,
 }
@@ -62,6 +66,9 @@ impl<L: Locks> Admin<L> {
         let (clusters, phase) = (self.locks.clusters(), self.lifecycle.phase());
         let rendered = self.metrics.render(&Present {
             clusters: &clusters,
+            engines: &self.locks.engines(),
+            shards: &self.locks.shards(),
+            map: &self.map.borrow(),
             phase,
             ready: readiness(phase, &clusters).is_ok(),
         });

@@ -6,6 +6,7 @@ use crate::engine::cold::ColdJob;
 use crate::engine::mutation::Mutation;
 use crate::engine::outcome::Question;
 use crate::engine::round::RoundId;
+use crate::engine::stats::EtcdCall;
 use crate::engine::{Effect, Engine};
 use crate::lock_id::GroupId;
 use crate::time::{Instant, Millis};
@@ -62,11 +63,16 @@ impl Calls {
     pub(crate) fn forget_all(&mut self) {
         self.pending.clear();
     }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.pending.len()
+    }
 }
 
 impl Engine {
     pub(crate) fn call(&mut self, op: Op, timeout: Millis, purpose: Purpose) {
         self.calls.counter += 1;
+        self.stats.calls(EtcdCall::of(&purpose)).add(1);
         let id = CallId(self.calls.counter);
         self.calls.pending.insert(
             id,
@@ -83,6 +89,7 @@ impl Engine {
             return;
         };
         let result = self.believe(result);
+        self.stats.replied(self.now.since(sent), &result);
         match purpose {
             Purpose::SessionLease => self.on_session_lease(result),
             Purpose::SessionKey => self.on_session_key(result),

@@ -271,6 +271,7 @@ impl Engine {
             cluster = %self.settings.cluster, group = %id, locks = ctl.used(), "lease group lost"
         );
         self.stats.groups_lost.add(1);
+        self.stats.locks_lost.add(ctl.used() as u64);
         self.table.remove(id);
         self.survey_ends(id);
         self.endings_of_lost_group(id);

@@ -68,7 +68,7 @@ pub use owners::{Owner, Owners};
 pub use records::SessionId;
 pub(crate) use records::all_sessions;
 pub use settings::Settings;
-pub use stats::EngineStats;
+pub use stats::{EngineStats, EtcdCall, RENEWAL_MARGIN_BOUNDS, RenewalMargins, Spread, Stat};
 pub use table::{ClusterProof, Table};
 pub(crate) use tickets::Trouble;
 pub use tickets::{Answer, Ticket};

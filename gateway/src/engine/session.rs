@@ -184,6 +184,7 @@ impl Engine {
         };
         tracing::warn!(cluster = %self.settings.cluster, session = %live.id, "session lost");
         self.stats.sessions_lost.add(1);
+        self.stats.locks_lost.add(self.groups.locks() as u64);
         self.give_session_up(Trouble::Unknown);
         self.session.state = State::Down;
         self.start_session();

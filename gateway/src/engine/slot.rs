@@ -88,17 +88,17 @@ impl AtomicSlotWord {
 
     /// Moves the deadline of a hold to `until` unless it is later already.
     ///
-    /// Returns false, and changes nothing, when there is no hold or its deadline has come at
-    /// `now`.
-    pub(crate) fn extend(&self, now: Instant, until: Instant) -> bool {
+    /// Returns the deadline that it had; `None`, and changes nothing, when there is no hold or its
+    /// deadline has come at `now`.
+    pub(crate) fn extend(&self, now: Instant, until: Instant) -> Option<Instant> {
         let mut seen = self.0.load(Ordering::Acquire);
         loop {
             let word = SlotWord::unpack(seen);
             if word.state != SlotState::Held || word.deadline <= now {
-                return false;
+                return None;
             }
             if until <= word.deadline {
-                return true;
+                return Some(word.deadline);
             }
             match self.0.compare_exchange_weak(
                 seen,
@@ -106,7 +106,7 @@ impl AtomicSlotWord {
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
-                Ok(_) => return true,
+                Ok(_) => return Some(word.deadline),
                 Err(changed) => seen = changed,
             }
         }
@@ -166,16 +166,16 @@ mod tests {
     #[test]
     fn a_renewal_after_the_deadline_is_expired_not_revived() {
         let word = AtomicSlotWord::new(SlotWord::held(at(100)));
-        assert!(!word.extend(at(100), at(200)));
+        assert_eq!(word.extend(at(100), at(200)), None);
         assert_eq!(word.load(), SlotWord::held(at(100)));
     }
 
     #[test]
     fn a_renewal_never_shortens() {
         let word = AtomicSlotWord::new(SlotWord::held(at(100)));
-        assert!(word.extend(at(10), at(50)));
+        assert!(word.extend(at(10), at(50)).is_some());
         assert_eq!(word.load(), SlotWord::held(at(100)));
-        assert!(word.extend(at(10), at(150)));
+        assert!(word.extend(at(10), at(150)).is_some());
         assert_eq!(word.load(), SlotWord::held(at(150)));
     }
 
@@ -184,7 +184,7 @@ mod tests {
         let word = AtomicSlotWord::new(SlotWord::held(at(100)));
         assert_eq!(word.expire(at(99)), Err(SlotWord::held(at(100))));
         assert_eq!(word.expire(at(100)), Ok(()));
-        assert!(!word.extend(at(0), at(1000)));
+        assert_eq!(word.extend(at(0), at(1000)), None);
         assert_eq!(word.end(), Err(SlotWord::ENDING));
     }
 
@@ -193,7 +193,7 @@ mod tests {
         for _ in 0..2000 {
             let word = AtomicSlotWord::new(SlotWord::held(at(100)));
             let (renewed, expired) = std::thread::scope(|scope| {
-                let renewal = scope.spawn(|| word.extend(at(99), at(200)));
+                let renewal = scope.spawn(|| word.extend(at(99), at(200)).is_some());
                 let expiry = scope.spawn(|| word.expire(at(100)).is_ok());
                 (renewal.join().unwrap(), expiry.join().unwrap())
             });

@@ -8,6 +8,7 @@
 use crate::engine::mutation::{Mistake, Mutation};
 use crate::engine::proof;
 use crate::engine::slot::{AtomicSlotWord, SlotState, SlotWord};
+use crate::engine::stats::{RENEWAL_MARGIN_BOUNDS, RenewalMargins};
 use crate::engine::tickets::Trouble;
 use crate::engine::wheel::Tick;
 use crate::lock_id::{GroupId, LockId, Secret, SlotIndex};
@@ -58,6 +59,7 @@ pub struct ClusterProof {
     /// The engine was told to stop; nothing is proven ever again.
     stopped: AtomicBool,
     mistake: Mistake,
+    margins: RenewalMargins,
 }
 
 /// One lease group.
@@ -147,6 +149,7 @@ impl ClusterProof {
             last_proof: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             mistake: Default::default(),
+            margins: RenewalMargins::new(RENEWAL_MARGIN_BOUNDS),
         })
     }
 
@@ -167,6 +170,11 @@ impl ClusterProof {
     /// Until when the session is proven to live.
     pub fn session_until(&self) -> Instant {
         Instant::from_ms(self.session_until.load(Ordering::Acquire))
+    }
+
+    /// What was left of the holds that were renewed from memory.
+    pub fn margins(&self) -> &RenewalMargins {
+        &self.margins
     }
 
     /// Whether the session is proven at `now`.
@@ -298,9 +306,12 @@ impl Group {
         {
             slot.word.store(SlotWord::held(until));
         }
-        if !slot.word.extend(now, until) {
+        let Some(deadline) = slot.word.extend(now, until) else {
             return FastRenewal::AskEngine;
-        }
+        };
+        let ttl_ms = u64::from(slot.ttl_ms).max(1);
+        let margin = deadline.since(now).as_ms() * 100 / ttl_ms;
+        self.cluster.margins.record(margin);
         let held = match self.cluster.mutated(Mutation::PromiseBeyondHold) {
             true => until.since(now) + until.since(now),
             false => until.since(now),

@@ -193,6 +193,11 @@ pub(crate) struct Tickets {
 }
 
 impl Tickets {
+    /// How many are not answered yet.
+    pub(crate) fn open(&self) -> usize {
+        self.open.len()
+    }
+
     pub(crate) fn is_open(&self, ticket: Ticket) -> bool {
         self.open.contains_key(&ticket)
     }

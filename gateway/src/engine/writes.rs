@@ -87,6 +87,17 @@ impl Writes {
         self.paused = false;
     }
 
+    /// How many acquires, other writes, and deletes that nobody waits for are not sent yet.
+    pub(crate) fn waiting(&self) -> [usize; 3] {
+        let bundles = self.split.iter().flatten();
+        let split: usize = bundles.map(|bundle| bundle.ops.len()).sum();
+        [
+            self.acquires.len(),
+            self.queue.len() + split,
+            self.expiries.len(),
+        ]
+    }
+
     pub(crate) fn one_came_back(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
@@ -185,8 +196,7 @@ impl Engine {
         }) else {
             return self.writes.lanes.give_back_unused(lane);
         };
-        self.stats.batches.add(1);
-        self.stats.batched_ops.add(batch.count() as u64);
+        self.stats.batch_sizes.record(batch.count() as u64);
         self.writes.in_flight += 1;
         self.call(Op::Txn(txn), limits::CALL_TIMEOUT, Purpose::Batch(batch));
     }

@@ -8,8 +8,8 @@ use crate::limits;
 use crate::service::cluster::{ClusterTask, Command};
 use crate::service::clusters::Clusters;
 use crate::service::{
-    Acquire, AcquireOutcome, ClusterHealth, Forward, ForwardOutcome, Forwarding, Locks, Release,
-    ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError, ShardStatus,
+    Acquire, AcquireOutcome, ClusterHealth, EngineFigures, Forward, ForwardOutcome, Forwarding,
+    Locks, Release, ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError, ShardStatus,
 };
 use crate::time::{Clock, Instant, Millis};
 use anyhow::Context as _;
@@ -218,16 +218,6 @@ impl<C: Clock> LockService<C> {
         }
     }
 
-    /// What the engines have done, by cluster.
-    pub fn stats(&self) -> Vec<(Arc<str>, Arc<EngineStats>)> {
-        let routes = self.routes.load();
-        routes
-            .clusters
-            .iter()
-            .map(|c| (Arc::clone(&c.name), Arc::clone(&c.stats)))
-            .collect()
-    }
-
     /// The present time of the one clock.
     pub(crate) fn now(&self) -> Instant {
         self.clock.now()
@@ -284,6 +274,7 @@ impl<C: Clock> LockService<C> {
                 }
                 Course::Owner(owner) => {
                     let forwarding = &self.forwarding;
+                    cluster.stats.forwarded_at_once.add(1);
                     let asking = forwarding.forward(&owner, &cluster.name, forward.clone());
                     let said = asking.await.ok();
                     let took = self.clock.now().since(came);
@@ -378,6 +369,17 @@ impl<C: Clock> Locks for LockService<C> {
             locks: cluster.stats.locks.get(),
         });
         health.collect()
+    }
+
+    fn engines(&self) -> Vec<EngineFigures> {
+        let routes = self.routes.load();
+        let figures = routes.clusters.iter().map(|cluster| EngineFigures {
+            cluster: Arc::clone(&cluster.name),
+            stats: Arc::clone(&cluster.stats),
+            proof: Arc::clone(&cluster.proof),
+            commands_queued: limits::COMMANDS_QUEUED_MAX - cluster.commands.capacity(),
+        });
+        figures.collect()
     }
 
     fn shards(&self) -> Vec<ShardStatus> {

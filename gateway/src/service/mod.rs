@@ -8,9 +8,9 @@ mod stores;
 mod types;
 
 pub use types::{
-    Acquire, AcquireOutcome, ClusterHealth, Ended, Forward, ForwardOutcome, Forwarding, Grant,
-    Locks, Refusal, Release, ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError,
-    ShardStatus,
+    Acquire, AcquireOutcome, ClusterHealth, Ended, EngineFigures, Forward, ForwardOutcome,
+    Forwarding, Grant, Locks, Refusal, Release, ReleaseOutcome, Renew, RenewOutcome, Renewed,
+    ServiceError, ShardStatus,
 };
 
 pub use follow::follow_map;

@@ -1,6 +1,6 @@
 //! Requests to the lock service and its answers: values, validated.
 
-use crate::engine::{Heritage, Owner};
+use crate::engine::{ClusterProof, EngineStats, Heritage, Owner};
 use crate::lock_id::LockId;
 use crate::names::{ClientId, LockName, Principal, RequestId, Token};
 use crate::time::{Instant, Millis};
@@ -39,6 +39,9 @@ pub trait Locks: Send + Sync + 'static {
 
     /// The clusters, for readiness and metrics.
     fn clusters(&self) -> Vec<ClusterHealth>;
+
+    /// What the engines have done, for metrics.
+    fn engines(&self) -> Vec<EngineFigures>;
 
     /// The shards, for `/debug/shards`.
     fn shards(&self) -> Vec<ShardStatus>;
@@ -237,6 +240,19 @@ pub struct ClusterHealth {
     pub groups: u64,
     /// Locks in them.
     pub locks: u64,
+}
+
+/// What one cluster's engine has done, for metrics.
+#[derive(Debug, Clone)]
+pub struct EngineFigures {
+    /// The cluster's name in the map.
+    pub cluster: Arc<str>,
+    /// What the engine counts.
+    pub stats: Arc<EngineStats>,
+    /// What the threads that renew count.
+    pub proof: Arc<ClusterProof>,
+    /// Requests that the engine's task has not taken yet.
+    pub commands_queued: usize,
 }
 
 /// How a shard looks from here.

@@ -6,6 +6,7 @@ use crate::raw::Client;
 use holdfast_api::paths;
 use holdfast_gateway::admin::{Admin, start};
 use holdfast_gateway::lifecycle::{Lifecycle, Phase};
+use holdfast_gateway::map::MapStatus;
 use holdfast_gateway::metrics::{Metrics, Present};
 use holdfast_gateway::service::ClusterHealth;
 use holdfast_gateway::time::Millis;
@@ -13,6 +14,7 @@ use serde_json::json;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use tokio::sync::watch;
 
 struct Running {
     address: SocketAddr,
@@ -28,6 +30,7 @@ fn run() -> Running {
     let admin = Admin {
         locks: Arc::clone(&fake),
         metrics: Arc::new(Metrics::default()),
+        map: watch::channel(MapStatus::default()).1,
         lifecycle: lifecycle.clone(),
     };
     Running {
@@ -50,8 +53,12 @@ fn cluster(name: &str, proven: bool) -> ClusterHealth {
 
 /// Waits until the metrics of `server` have this line.
 pub(crate) async fn wait_for_metric(server: &Server, line: &str) {
+    let map = MapStatus::default();
     let present = Present {
         clusters: &[],
+        engines: &[],
+        shards: &[],
+        map: &map,
         phase: Phase::Serving,
         ready: true,
     };

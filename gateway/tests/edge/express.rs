@@ -5,6 +5,7 @@ use crate::fixture;
 use crate::raw::{Reply, get, post};
 use holdfast_api::paths;
 use holdfast_gateway::lifecycle::Phase;
+use holdfast_gateway::map::MapStatus;
 use holdfast_gateway::metrics::Present;
 use serde_json::json;
 
@@ -177,6 +178,9 @@ async fn both_ways_are_counted_alike() {
     }
     let text = server.metrics.render(&Present {
         clusters: &[],
+        engines: &[],
+        shards: &[],
+        map: &MapStatus::default(),
         phase: Phase::Serving,
         ready: true,
     });

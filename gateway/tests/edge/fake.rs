@@ -4,8 +4,8 @@ use holdfast_api::ErrorCode;
 use holdfast_gateway::lock_id::{GroupId, LockId, Secret, SlotIndex};
 use holdfast_gateway::names::{LockName, Token};
 use holdfast_gateway::service::{
-    Acquire, AcquireOutcome, ClusterHealth, Ended, Grant, Locks, Refusal, Release, ReleaseOutcome,
-    Renew, RenewOutcome, Renewed, ServiceError, ShardStatus,
+    Acquire, AcquireOutcome, ClusterHealth, Ended, EngineFigures, Grant, Locks, Refusal, Release,
+    ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError, ShardStatus,
 };
 use holdfast_gateway::time::{Clock, Instant, Millis};
 use std::sync::{Arc, Mutex};
@@ -153,6 +153,10 @@ impl Locks for Fake {
 
     fn clusters(&self) -> Vec<ClusterHealth> {
         self.clusters.lock().unwrap().clone()
+    }
+
+    fn engines(&self) -> Vec<EngineFigures> {
+        Vec::new()
     }
 
     fn shards(&self) -> Vec<ShardStatus> {

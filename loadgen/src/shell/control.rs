@@ -1,6 +1,7 @@
 //! What the main thread and the workers tell each other.
 
 use crate::outcome::Phase;
+use crate::stats::Figures;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -29,6 +30,7 @@ pub(super) struct Snapshot {
     pub(super) fatal: Option<String>,
     pub(super) troubles: u64,
     pub(super) last_trouble: Option<String>,
+    pub(super) figures: Figures,
 }
 
 /// Shared by all threads.
@@ -84,6 +86,7 @@ impl Control {
             total.findings += one.findings;
             total.fatal = total.fatal.or_else(|| one.fatal.clone());
             total.troubles += one.troubles;
+            total.figures.merge(&one.figures);
             total.last_trouble = one.last_trouble.clone().or(total.last_trouble);
             // The phase that all have reached.
             total.phase = match (total.phase, one.phase) {

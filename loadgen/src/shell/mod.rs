@@ -3,6 +3,7 @@
 mod control;
 mod course;
 mod link;
+mod metrics;
 mod progress;
 mod run;
 mod worker;

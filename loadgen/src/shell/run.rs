@@ -2,6 +2,7 @@
 
 use super::control::Control;
 use super::course::{Course, Interrupts};
+use super::metrics;
 use super::worker::work;
 use crate::cli::RunArgs;
 use crate::fleet::Fleet;
@@ -28,6 +29,13 @@ pub(crate) fn run(args: &RunArgs, plan: Plan) -> anyhow::Result<Verdict> {
     let plan = Arc::new(plan);
     runtime.block_on(reach_one(&plan, authorization.as_ref()))?;
     let control = Arc::new(Control::new(plan.threads));
+    if let Some(address) = args.metrics_listen {
+        runtime.block_on(metrics::listen(
+            address,
+            Arc::clone(&plan),
+            Arc::clone(&control),
+        ))?;
+    }
     let workers = start(&plan, authorization.as_ref(), &control)?;
     let mut course = Course::new(&plan, &control, &workers);
     let interrupted = runtime.block_on(async {

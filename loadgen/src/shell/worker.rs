@@ -185,5 +185,6 @@ fn snapshot(fleet: &Fleet, recent: &Recent) -> Snapshot {
         fatal: fleet.fatal.clone(),
         troubles: fleet.troubles,
         last_trouble: fleet.last_trouble.clone(),
+        figures: fleet.stats.figures(),
     }
 }

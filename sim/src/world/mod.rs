@@ -367,7 +367,7 @@ impl World {
                 ("holds expired", stats.expired.get()),
                 ("fences", stats.fences.get()),
                 ("batches of unknown outcome", stats.unknown_outcomes.get()),
-                ("batches", stats.batches.get()),
+                ("batches", stats.batch_sizes.count()),
                 ("proofs voided", stats.proofs_voided.get()),
                 ("look-ups by name", stats.cold_lookups.get()),
                 ("findings of surveys", stats.survey_findings.get()),
