@@ -2,7 +2,7 @@
 # this folder; fetched tools live in .tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help tools run build check test fmt deny docs tree main-job quick-tests real-tests sim sim-test chaos chaos-bins model demo bench bench-http up down status
+.PHONY: help tools run build check test fmt deny docs tree main-job quick-tests real-tests sim sim-test chaos chaos-bins model demo bench bench-http up down status dashboards
 
 # The etcd client is generated from etcd's protocol files when it is compiled.
 export PROTOC := $(CURDIR)/.tools/protoc/bin/protoc
@@ -89,6 +89,11 @@ deny: ## check licences, sources and banned crates (compiles cargo-deny the firs
 docs: $(PROTOC) ## build the API documentation; a broken link is an error
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc $(CARGO_FLAGS) --workspace --no-deps --document-private-items
 
+dashboards: ## check dashboards, alerts and runbooks, and the unit tests of the alerts
+	scripts/fetch-tools prometheus
+	dashboards/check.py
+	python3 dashboards/test_check.py
+
 tree: ## check the rules about files that no compiler checks
 	scripts/check-tree
 
@@ -101,12 +106,13 @@ quick-tests: $(PROTOC)
 
 # What the README and docs/fencing.md show, and the main job in small, with debug builds: an etcd cluster is killed under
 # load, then a gateway; of three gateways one is killed, one is stopped for a while, all are restarted.
-main-job: tools
+main-job: tools dashboards
 	cargo build $(CARGO_FLAGS) --workspace --bins
 	scripts/check-readme target/debug
 	scripts/check-fencing
 	scripts/demo --bin target/debug
 	scripts/check-stack target/debug
+	scripts/check-watching --bin target/debug
 	scripts/main-job --bin target/debug --locks 2000 --ttl 30 --renew-every 5 --duration 30 \
 		--fault kill-cluster
 	scripts/main-job --bin target/debug --locks 2000 --ttl 30 --renew-every 5 --duration 40 \
