@@ -28,6 +28,8 @@ FOREIGN = {
 }
 
 WITHOUT_A_PANEL = {
+    "holdfast_reload_failing": "says whether a changed file was refused; the log says why",
+    "holdfast_reloads_total": "counts the same",
     "holdfast_build_info": "gives the variables of the dashboards and their annotation of versions",
 }
 

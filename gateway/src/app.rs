@@ -1,13 +1,15 @@
 //! The composition root: puts the parts together and runs them until the process is told to stop.
 
 use crate::admin::{self, Admin};
-use crate::config::{Config, Home};
+use crate::auth::Auth;
+use crate::config::{self, Config, Home};
 use crate::http::{self, Edge, EdgeSettings};
 use crate::lifecycle::{Lifecycle, StopPlan};
 use crate::limits;
 use crate::map::{MapDriver, MapSource, MapTiming, StateDir};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Reloaded};
 use crate::peer::{self, PeerSecret, Peers};
+use crate::reload::Follow;
 use crate::rollout::{RolloutTask, StoresOf};
 use crate::service::{
     Alone, Embedded, Forwarding, LockService, Locks, ServiceSettings, StoreOf, etcd_store,
@@ -59,6 +61,7 @@ struct Parts {
     driver: MapDriver,
     /// Home, if maps can change there.
     home: Option<Arc<dyn Store>>,
+    auth: config::Auth,
     /// Where other gateways are listened to, if there can be any.
     peers: Option<(TcpListener, PeerSecret)>,
 }
@@ -98,6 +101,7 @@ pub async fn run_dev(
         source,
         driver,
         home: None,
+        auth: config::Auth::None { insecure: true },
         peers: None,
     };
     run(parts, clock, ready).await
@@ -145,6 +149,7 @@ pub async fn run_serve(
         source,
         driver,
         home: Some(home),
+        auth: config.auth,
         peers: Some((peer_listener, secret)),
     };
     run(parts, Arc::new(BootClock), ready).await
@@ -201,12 +206,14 @@ async fn run(
         lifecycle: lifecycle.clone(),
     };
     let admin_thread = admin::start(admin_listener, admin_page)?;
+    let auth = who_may(parts.auth, parts.listen, &metrics)?;
     let edge = Edge::new(
         Arc::clone(&service),
         BootClock,
         parts.edge,
         metrics,
         lifecycle.clone(),
+        auth,
     );
     let mut served = tokio::spawn(http::serve(listener, Arc::new(edge)));
     tracing::info!(public = %addresses.public, admin = %addresses.admin, "listening");
@@ -222,6 +229,36 @@ async fn run(
         tracing::error!("the admin thread panicked");
     }
     stopped
+}
+
+/// Whom the public listener knows; the roll is followed from now on.
+fn who_may(
+    auth: config::Auth,
+    listen: SocketAddr,
+    metrics: &Arc<Metrics>,
+) -> anyhow::Result<Arc<Auth>> {
+    let (mode, file) = match auth {
+        config::Auth::None { .. } => {
+            if !listen.ip().is_loopback() {
+                tracing::warn!(
+                    %listen,
+                    "insecure: auth.mode is \"none\", so whoever reaches this address may take and \
+                     end every lock"
+                );
+            }
+            return Ok(Auth::open());
+        }
+        config::Auth::Known { mode, principals } => (mode, principals),
+    };
+    let follow = Follow::new(vec![file.clone()]);
+    let auth = Auth::new(mode, config::read_roll(&file)?);
+    let replaced = Arc::clone(&auth);
+    let read = move || {
+        replaced.replace(config::read_roll(&file)?);
+        Ok(())
+    };
+    tokio::spawn(follow.run(Reloaded::Roll, Arc::clone(metrics), read));
+    Ok(auth)
 }
 
 async fn stop(

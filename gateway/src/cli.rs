@@ -10,6 +10,8 @@ Examples:
   gateway dev                            try it: everything in one process
   gateway check --config gateway.toml    what would this configuration do?
   gateway serve --config gateway.toml    over real etcd clusters
+  gateway token --principal billing --acquire billing/ --token-file billing.token >>principals.toml
+                                         let somebody in
 
 Exit codes:
   0  done, or stopped when told to
@@ -20,6 +22,23 @@ const ENVIRONMENT: &str = "\
 Every key of the configuration can also be given as an environment variable, which wins over the
 file: HOLDFAST_LISTEN for listen, HOLDFAST_HOME_ENDPOINTS for home.endpoints (a list, separated by
 commas), and so on. Unknown keys and variables are refused. `gateway check` prints them all.";
+
+const TOKENS: &str = "\
+Examples:
+  gateway token --principal billing --acquire billing/ --token-file billing.token >>principals.toml
+  gateway token --principal ops --acquire '' --inspect '' --admin ''
+
+The gateway wants in its configuration:
+  [auth]
+  mode = \"tokens\"
+  principals_file = \"principals.toml\"
+
+and clients send the token in a header:
+  curl -H \"authorization: Bearer $(cat billing.token)\" --json ... http://.../api/v1/locks/acquire
+
+The file is read anew when it changes. To replace a token, add the hash of a new one to
+token_sha256, give the token to the clients, then remove the old hash. A hash is what
+`printf %s TOKEN | sha256sum` prints, so any random string of yours can be a token.";
 
 /// A gateway of Holdfast: locks over several etcd clusters, answered over HTTP.
 #[derive(Debug, Parser)]
@@ -40,6 +59,10 @@ pub(crate) enum Command {
     /// Validate a configuration and print it in full, or every problem, and exit 1
     #[command(after_help = ENVIRONMENT)]
     Check(ConfigArgs),
+    /// Make a bearer token: prints the entry for the file with the principals, which has the
+    /// token's hash
+    #[command(after_help = TOKENS)]
+    Token(TokenArgs),
 }
 
 #[derive(Debug, Args)]
@@ -63,6 +86,26 @@ pub(crate) struct ConfigArgs {
     /// The configuration file; without one the environment says everything
     #[arg(long, value_name = "FILE", env = "HOLDFAST_CONFIG")]
     pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenArgs {
+    /// Whose token it is
+    #[arg(long, value_name = "NAME")]
+    pub(crate) principal: String,
+    /// It may acquire, renew and release locks whose names begin so; '' means all
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) acquire: Vec<String>,
+    /// It may see who holds locks whose names begin so
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) inspect: Vec<String>,
+    /// It may force-release locks whose names begin so
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) admin: Vec<String>,
+    /// Write the token into this new file, which only you can read, instead of to the standard
+    /// error
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 #[cfg(test)]

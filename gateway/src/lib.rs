@@ -8,6 +8,7 @@
 
 pub mod admin;
 pub mod app;
+pub mod auth;
 pub mod config;
 pub mod engine;
 pub mod http;
@@ -19,6 +20,7 @@ pub mod map;
 pub mod metrics;
 pub mod names;
 pub mod peer;
+pub mod reload;
 pub mod rollout;
 pub mod service;
 pub mod time;

@@ -8,6 +8,14 @@ pub const NAME_BYTES_MAX: usize = 512;
 pub const CLIENT_ID_BYTES_MAX: usize = 256;
 /// Longest request id.
 pub const REQUEST_ID_BYTES_MAX: usize = 128;
+/// Longest name of a principal.
+pub const PRINCIPAL_BYTES_MAX: usize = 256;
+/// Principals of a roll.
+pub const PRINCIPALS_MAX: usize = 100_000;
+/// Prefixes of one right of a principal: each request may compare its name with all of them.
+pub const PREFIXES_MAX: usize = 64;
+/// Files that are read anew when they change are looked at so often.
+pub const RELOAD_INTERVAL: Millis = Millis::from_secs(1);
 /// Metadata of a lock: keys and values together.
 pub const METADATA_BYTES_MAX: usize = 1024;
 /// Shortest TTL that may be configured or asked for.
@@ -219,7 +227,7 @@ const _: () = {
     assert!(SECOND_TRY_WITHIN.as_ms() + REQUEST_TIMEOUT.as_ms() < ANSWER_MAX.as_ms());
     assert!(CALL_TIMEOUT.as_ms() < REQUEST_TIMEOUT.as_ms());
     assert!(TTL_MIN.as_ms() > 2 * PROOF_MARGIN.as_ms());
-    let longest_call = NAME_BYTES_MAX + CLIENT_ID_BYTES_MAX + 256;
+    let longest_call = NAME_BYTES_MAX + PRINCIPAL_BYTES_MAX + 256;
     assert!(CALLS_PER_FRAME_MAX * longest_call <= PEER_FRAME_BYTES_MAX);
     assert!(2 * PEER_PING_INTERVAL.as_ms() < PEER_SILENCE_MAX.as_ms());
     assert!(PEER_HANDSHAKE_TIMEOUT.as_ms() < PEER_SILENCE_MAX.as_ms());

@@ -6,6 +6,9 @@ use crate::time::Instant;
 use std::io::IsTerminal as _;
 use tracing_subscriber::EnvFilter;
 
+/// The target of lines that say who did what, or was refused it; `log.filter` can single them out.
+pub const AUDIT: &str = "holdfast_audit";
+
 /// Logs to the standard error from now on, in the form that `log` says.
 ///
 /// # Errors

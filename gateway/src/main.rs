@@ -2,6 +2,7 @@
 
 mod cli;
 mod hello;
+mod token_command;
 
 use anyhow::Context as _;
 use clap::Parser as _;
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         Command::Dev(args) => dev(args),
         Command::Serve(args) => serve(&args),
         Command::Check(args) => check(&args),
+        Command::Token(args) => token_command::run(args).map(|entry| print(&entry)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

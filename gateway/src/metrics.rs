@@ -16,7 +16,7 @@ mod process;
 #[cfg(test)]
 mod document_tests;
 
-pub use labels::{LockCall, Operation, Outcome};
+pub use labels::{LockCall, Operation, Outcome, Reloaded};
 pub use latency::Stopwatch;
 
 use crate::lifecycle::Phase;
@@ -27,11 +27,13 @@ use labels::OUTCOMES;
 use latency::Latency;
 use metrics::{Counter, Key, Label, Level, Metadata, Recorder};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const REQUESTS: &str = "holdfast_http_requests_total";
 const DURATION: &str = "holdfast_http_request_duration_seconds";
 const LOCK_CALLS: &str = "holdfast_lock_calls_total";
+const RELOADS: &str = "holdfast_reloads_total";
+const RELOAD_FAILING: &str = "holdfast_reload_failing";
 const CONNECTIONS: &str = "holdfast_http_connections";
 const CONNECTIONS_REFUSED: &str = "holdfast_http_connections_refused_total";
 
@@ -42,6 +44,8 @@ pub struct Metrics {
     durations: [Latency; Operation::ALL.len()],
     connections: AtomicU64,
     connections_refused: Counter,
+    reloads: [[Counter; 2]; Reloaded::ALL.len()],
+    reload_failing: [AtomicBool; Reloaded::ALL.len()],
     handle: PrometheusHandle,
 }
 
@@ -78,6 +82,13 @@ impl Default for Metrics {
             durations: Default::default(),
             connections: AtomicU64::new(0),
             connections_refused: counter(&recorder, CONNECTIONS_REFUSED, &[]),
+            reloads: Reloaded::ALL.map(|what| {
+                ["refused", "ok"].map(|outcome| {
+                    let labels = [("what", what.as_str()), ("outcome", outcome)];
+                    counter(&recorder, RELOADS, &labels)
+                })
+            }),
+            reload_failing: Default::default(),
             handle: recorder.handle(),
         }
     }
@@ -103,6 +114,12 @@ impl Metrics {
     /// A connection ended.
     pub fn connection_closed(&self) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Files have changed and were read; `good`: what they say counts now.
+    pub fn reloaded(&self, what: Reloaded, good: bool) {
+        self.reloads[what as usize][usize::from(good)].increment(1);
+        self.reload_failing[what as usize].store(!good, Ordering::Relaxed);
     }
 
     /// A connection was refused because there are too many.
@@ -147,6 +164,15 @@ impl Metrics {
         out.family(CONNECTIONS, Kind::Gauge, "Open client connections.");
         let connections = self.connections.load(Ordering::Relaxed);
         out.sample(CONNECTIONS, &[], connections as f64);
+        out.family(
+            RELOAD_FAILING,
+            Kind::Gauge,
+            "1 while a changed file is refused and what was read before goes on.",
+        );
+        for what in Reloaded::ALL {
+            let failing = self.reload_failing[what as usize].load(Ordering::Relaxed);
+            out.sample(RELOAD_FAILING, &[("what", what.as_str())], flag(failing));
+        }
     }
 }
 
@@ -163,6 +189,10 @@ fn describe(recorder: &PrometheusRecorder) {
         (
             CONNECTIONS_REFUSED,
             "Connections refused because there are too many.",
+        ),
+        (
+            RELOADS,
+            "Files that were read anew because they had changed.",
         ),
     ] {
         recorder.describe_counter(family.into(), None, help.into());

@@ -2,7 +2,9 @@
 
 use crate::limits;
 use compact_str::CompactString;
+use sha2::{Digest as _, Sha256};
 use std::fmt;
+use std::sync::Arc;
 
 /// Why a piece of client input is refused; the text says what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,9 +31,22 @@ pub struct ClientId(Box<str>);
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RequestId(Box<str>);
 
-/// Who is behind the credentials of a request.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Principal(Box<str>);
+/// Who is behind the credentials of a request: 1 to 256 bytes of UTF-8, named by the
+/// configuration.
+#[derive(Clone)]
+pub struct Principal {
+    // Shared: a renewal carries a copy, and must not allocate.
+    name: Arc<str>,
+    tag: PrincipalTag,
+}
+
+/// What a principal is recognised by where its name would take too much room: 64 bits of the
+/// SHA-256 of the name, or none.
+///
+/// Names are given by the configuration, not by those who bear them, so nobody can look for two
+/// with the same tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PrincipalTag(u64);
 
 impl LockName {
     /// Checks a name.
@@ -77,7 +92,80 @@ impl RequestId {
 impl Principal {
     /// A principal, as the authentication names it.
     pub fn new(name: &str) -> Self {
-        Self(name.into())
+        Self {
+            tag: PrincipalTag::of_name(name),
+            name: name.into(),
+        }
+    }
+
+    /// Checks a name that the configuration gives.
+    ///
+    /// # Errors
+    /// When it is empty, longer than [`limits::PRINCIPAL_BYTES_MAX`], or has control characters.
+    pub fn checked(name: &str) -> Result<Self, Invalid> {
+        check_text("name", name, limits::PRINCIPAL_BYTES_MAX)?;
+        Ok(Self::new(name))
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.name
+    }
+
+    /// The same, in memory of its own: threads that copy one at the same time wait for each other.
+    pub fn unshared(&self) -> Self {
+        Self {
+            name: Arc::from(&*self.name),
+            tag: self.tag,
+        }
+    }
+
+    /// Whether what `owner` holds is this one's to renew and release.
+    ///
+    /// A hold that was taken where nobody proves who they are belongs to whoever has its lock id;
+    /// and where nobody does, everybody may do everything. So switching the authentication on or
+    /// off, gateway by gateway, loses no hold.
+    pub fn may_touch(asker: Option<&Self>, owner: Option<&str>) -> bool {
+        match (asker, owner) {
+            (Some(asker), Some(owner)) => *asker.name == *owner,
+            _ => true,
+        }
+    }
+}
+
+impl PrincipalTag {
+    /// Nobody in particular.
+    pub const NONE: Self = Self(0);
+
+    /// The tag of this principal.
+    pub fn of(principal: Option<&Principal>) -> Self {
+        principal.map_or(Self::NONE, |principal| principal.tag)
+    }
+
+    /// The tag of the principal of this name.
+    pub fn of_name(name: &str) -> Self {
+        let digest = Sha256::digest(name.as_bytes());
+        let bytes = digest.first_chunk().copied().unwrap_or_default();
+        Self(u64::from_be_bytes(bytes).max(1))
+    }
+
+    /// As [`Principal::may_touch`], where the owner is known by its tag.
+    pub fn may_touch(self, owner: Self) -> bool {
+        self == owner || self == Self::NONE || owner == Self::NONE
+    }
+}
+
+impl PartialEq for Principal {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Principal {}
+
+impl fmt::Debug for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &self.name)
     }
 }
 
@@ -113,7 +201,7 @@ macro_rules! text {
         }
     )*};
 }
-text!(LockName, ClientId, RequestId, Principal);
+text!(LockName, ClientId, RequestId);
 
 /// The fencing token of a grant: per name strictly increasing, below 2^53 so that a JSON number
 /// carries it exactly.
@@ -128,6 +216,23 @@ impl Token {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hold_is_its_principals_alone_and_nobodys_hold_is_everybodys() {
+        let (one, other) = (Principal::new("billing"), Principal::new("shipping"));
+        for (asker, owner, may) in [
+            (Some(&one), Some(&one), true),
+            (Some(&one), Some(&other), false),
+            (Some(&one), None, true),
+            (None, Some(&one), true),
+            (None, None, true),
+        ] {
+            let name = owner.map(Principal::as_str);
+            assert_eq!(Principal::may_touch(asker, name), may);
+            let tag = PrincipalTag::of(owner);
+            assert_eq!(PrincipalTag::of(asker).may_touch(tag), may);
+        }
+    }
 
     #[test]
     fn names_are_utf8_of_1_to_512_bytes_without_control_characters() {

@@ -9,7 +9,8 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use holdfast_api::{RenewBatch, RenewRequest, paths};
-use holdfast_gateway::http::{Edge, EdgeSettings, Express as _, renewals_json, usual};
+use holdfast_gateway::auth::{Auth, AuthMode, BearerToken, Roll, RollEntry, RollFile};
+use holdfast_gateway::http::{Client, Edge, EdgeSettings, Express as _, renewals_json, usual};
 use holdfast_gateway::lifecycle::Lifecycle;
 use holdfast_gateway::lock_id::{GroupId, LockId, Secret, SlotIndex};
 use holdfast_gateway::metrics::Metrics;
@@ -110,27 +111,55 @@ fn writing(c: &mut Criterion) {
 }
 
 fn whole(c: &mut Criterion) {
+    let token = BearerToken::from_random([7; 32]);
+    let entry = RollEntry {
+        name: "billing".to_owned(),
+        token_sha256: vec![token.hash().to_hex()],
+        acquire: vec!["process_order:".to_owned()],
+        ..RollEntry::default()
+    };
+    let file = RollFile {
+        principal: vec![entry],
+    };
+    let roll = toml::to_string(&file).expect("a roll has a form in TOML");
+    let roll = Roll::parse(&roll).expect("a good roll");
+    let authorization = format!("authorization: Bearer {}\r\n", token.reveal());
+    for (what, auth, header) in [
+        ("", Auth::open(), ""),
+        (
+            ", with a token",
+            Auth::new(AuthMode::Tokens, roll),
+            authorization.as_str(),
+        ),
+    ] {
+        whole_of(c, what, auth, header);
+    }
+}
+
+fn whole_of(c: &mut Criterion, what: &str, auth: Arc<Auth>, header: &str) {
     let edge = Edge::new(
         Arc::new(Yes),
         BootClock,
         EdgeSettings::default(),
         Arc::new(Metrics::default()),
         Lifecycle::default(),
+        auth,
     );
+    let client = Client::new(&edge, None);
     let body = renewal();
     let request = format!(
         "POST {} HTTP/1.1\r\nhost: 127.0.0.1:8080\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\n\r\n{body}",
+         content-length: {}\r\n{header}\r\n{body}",
         paths::RENEW,
         body.len()
     );
     let mut reply = Vec::with_capacity(512);
     c.bench_function(
-        "a renewal, from the bytes of its request to those of its reply",
+        &format!("a renewal{what}, from the bytes of its request to those of its reply"),
         |b| {
             b.iter(|| {
                 reply.clear();
-                edge.answer(black_box(request.as_bytes()), &mut reply)
+                client.answer(black_box(request.as_bytes()), &mut reply)
             });
         },
     );

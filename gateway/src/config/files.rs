@@ -1,14 +1,20 @@
-//! Looks whether the files that a configuration names can be read.
+//! Looks whether the files that a configuration names can be read, and whether the roll is good.
 
-use super::Config;
 use super::problems::Problems;
+use super::{Auth, Config};
+use crate::auth::Roll;
+use anyhow::Context as _;
 use std::fs::File;
 use std::path::Path;
 
-/// Opens each, and reads none.
+/// Opens each, and reads the roll only.
 pub(super) fn check(config: &Config) -> Result<(), Problems> {
     let home = &config.home;
     let identity = home.identity.as_ref();
+    let principals = match &config.auth {
+        Auth::None { .. } => None,
+        Auth::Known { principals, .. } => Some(principals.as_path()),
+    };
     let named: [(&str, Option<&Path>); 5] = [
         ("home.cacert", home.cacert.as_deref()),
         ("home.cert", identity.map(|(cert, _)| cert.as_path())),
@@ -27,5 +33,20 @@ pub(super) fn check(config: &Config) -> Result<(), Problems> {
             problems.add(place, format!("{}: {error}", path.display()));
         }
     }
+    if let Some(path) = principals
+        && let Err(error) = read_roll(path)
+    {
+        problems.add("auth.principals_file", format!("{error:#}"));
+    }
     problems.or(())
+}
+
+/// Reads the roll.
+///
+/// # Errors
+/// When there is none, or one with problems, all of which are told.
+pub fn read_roll(path: &Path) -> anyhow::Result<Roll> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| shown.to_string())?;
+    Roll::parse(&text).map_err(|problems| anyhow::anyhow!("{shown}: {}", problems.join("; ")))
 }

@@ -37,6 +37,7 @@ pub const KEYS: &[Key] = &[
     key("home.user", Kind::Text),
     key("home.password_file", Kind::Text),
     key("auth.mode", Kind::Text),
+    key("auth.principals_file", Kind::Text),
     key("auth.insecure", Kind::Flag),
     key("peer.secret_file", Kind::Text),
     key("limits.ttl_ms_min", Kind::Whole),

@@ -12,9 +12,11 @@ mod raw;
 mod source;
 mod validate;
 
+pub use files::read_roll;
 pub use keys::{KEYS, Key, Kind};
 pub use problems::{Problem, Problems};
 
+use crate::auth::AuthMode;
 use crate::http::EdgeSettings;
 use crate::lifecycle::StopPlan;
 use crate::time::Millis;
@@ -69,12 +71,19 @@ pub struct Home {
 }
 
 /// How clients prove who they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Auth {
     /// Not at all: whoever reaches the listener may do everything.
     None {
         /// Also where others than this machine reach it.
         insecure: bool,
+    },
+    /// As somebody on the roll.
+    Known {
+        /// Which credentials count.
+        mode: AuthMode,
+        /// The file with the roll.
+        principals: PathBuf,
     },
 }
 

@@ -39,6 +39,7 @@ pub(super) struct RawHome {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawAuth {
     pub(super) mode: Option<String>,
+    pub(super) principals_file: Option<PathBuf>,
     pub(super) insecure: Option<bool>,
 }
 
@@ -91,7 +92,10 @@ pub(super) struct RawLog {
 impl Raw {
     /// What one would write to get `config`.
     pub(super) fn of(config: &Config) -> Self {
-        let Auth::None { insecure } = config.auth;
+        let (mode, principals_file, insecure) = match &config.auth {
+            Auth::None { insecure } => ("none", None, Some(*insecure)),
+            Auth::Known { mode, principals } => (mode.as_str(), Some(principals.clone()), None),
+        };
         let (bounds, timeouts) = (config.edge.bounds, config.edge.timeouts);
         let ms = |time: Millis| Some(time.as_ms());
         let (cert, key) = config.home.identity.clone().unzip();
@@ -112,8 +116,9 @@ impl Raw {
                 password_file,
             },
             auth: RawAuth {
-                mode: Some("none".to_owned()),
-                insecure: Some(insecure),
+                mode: Some(mode.to_owned()),
+                principals_file,
+                insecure,
             },
             peer: RawPeer {
                 secret_file: config.peer_secret_file.clone(),

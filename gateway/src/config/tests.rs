@@ -65,8 +65,14 @@ fn every_key_is_printed_and_every_printed_key_is_known() {
              user = \"u\"\npassword_file = \"p\"",
         )
     );
-    let printed = read(&full, &[]).unwrap().to_toml();
-    let printed = key_paths(&printed.parse().unwrap(), "");
+    let known_callers = "mode = \"tokens\"\nprincipals_file = \"p\"";
+    let printed: BTreeSet<String> = [&full, &full.replace("mode = \"none\"", known_callers)]
+        .into_iter()
+        .flat_map(|text| {
+            let printed = read(text, &[]).unwrap().to_toml();
+            key_paths(&printed.parse().unwrap(), "")
+        })
+        .collect();
     let known: BTreeSet<String> = KEYS.iter().map(|key| key.path.to_owned()).collect();
     assert_eq!(printed, known);
 }
@@ -240,4 +246,32 @@ fn a_file_that_is_named_must_be_there() {
     Config::load(Some(&file), std::iter::empty()).unwrap();
     let problems = Config::load(Some(&dir.path().join("no.toml")), std::iter::empty());
     assert!(problems.unwrap_err().to_string().contains("no.toml"));
+}
+
+#[test]
+fn authentication_is_open_to_others_than_this_machine() {
+    let secret = "[peer]\nsecret_file = \"s\"\n";
+    let open = SMALLEST.replace("127.0.0.1:8080", "0.0.0.0:8080").replace(
+        "mode = \"none\"",
+        "mode = \"tokens\"\nprincipals_file = \"p.toml\"",
+    );
+    let config = read(&format!("{open}{secret}"), &[]).unwrap();
+    let expected = Auth::Known {
+        mode: AuthMode::Tokens,
+        principals: "p.toml".into(),
+    };
+    assert_eq!(config.auth, expected);
+    assert_eq!(read(&config.to_toml(), &[]).unwrap(), config);
+    for (from, to, place) in [
+        ("principals_file = \"p.toml\"", "", "auth.principals_file"),
+        (
+            "principals_file",
+            "insecure = true\nprincipals_file",
+            "auth.insecure",
+        ),
+        ("\"tokens\"", "\"none\"", "auth.principals_file"),
+    ] {
+        let problems = read(&format!("{}{secret}", open.replace(from, to)), &[]).unwrap_err();
+        assert_eq!(problems.list()[0].place, place, "{to}");
+    }
 }

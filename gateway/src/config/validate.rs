@@ -5,6 +5,7 @@ use super::check::{address, base_url, both, millis, whole, whole_seconds};
 use super::problems::Problems;
 use super::raw::{Raw, RawAuth, RawHome, RawHttp, RawLimits, RawLog, RawShutdown};
 use super::{Auth, Config, Home, Log, LogFormat};
+use crate::auth::AuthMode;
 use crate::http::{Bounds, ConnectionsMax, EdgeSettings, Timeouts};
 use crate::lifecycle::StopPlan;
 use crate::limits;
@@ -54,7 +55,7 @@ pub(super) fn validate(raw: Raw, problems: &mut Problems) -> Config {
         state_dir: raw.state_dir.unwrap_or_else(|| PathBuf::from(STATE_DIR)),
         worker_threads: worker_threads(raw.worker_threads, problems),
         home: home(raw.home, problems),
-        auth: auth(&raw.auth, listen, problems),
+        auth: auth(raw.auth, listen, problems),
         peer_secret_file: raw.peer.secret_file,
         edge,
         session_ttl: whole_seconds(
@@ -153,18 +154,35 @@ fn home(raw: RawHome, problems: &mut Problems) -> Home {
 }
 
 /// There is no default: that nobody proves who they are must be said.
-fn auth(raw: &RawAuth, listen: SocketAddr, problems: &mut Problems) -> Auth {
+fn auth(raw: RawAuth, listen: SocketAddr, problems: &mut Problems) -> Auth {
     let insecure = raw.insecure.unwrap_or(false);
-    match raw.mode.as_deref() {
+    let mode = raw.mode.as_deref();
+    if let Some(mode) = mode.and_then(AuthMode::of) {
+        if insecure {
+            problems.add("auth.insecure", "is of use only with auth.mode = \"none\"");
+        }
+        if let Some(principals) = raw.principals_file {
+            return Auth::Known { mode, principals };
+        }
+        let text = "is needed: the file with the principals; `gateway token --help` shows one";
+        problems.add("auth.principals_file", text);
+        return Auth::None { insecure };
+    }
+    if raw.principals_file.is_some() {
+        let text = "is of no use: auth.mode is not \"tokens\"";
+        problems.add("auth.principals_file", text);
+    }
+    match mode {
         Some("none") if insecure || listen.ip().is_loopback() => {}
         Some("none") => problems.add(
             "auth.mode",
             "\"none\" is allowed only with `listen` on loopback, or with auth.insecure = true",
         ),
-        Some(_) => problems.add("auth.mode", "only \"none\" is available yet"),
+        Some(_) => problems.add("auth.mode", "allowed are \"none\" and \"tokens\""),
         None => problems.add(
             "auth.mode",
-            "is needed; \"none\" lets everybody who reaches `listen` do everything",
+            "is needed: \"tokens\"; or \"none\", which lets everybody who reaches `listen` do \
+             everything",
         ),
     }
     Auth::None { insecure }

@@ -13,7 +13,7 @@ use crate::engine::writes::SlotRef;
 use crate::engine::{Engine, proof};
 use crate::limits;
 use crate::lock_id::{LockId, Secret};
-use crate::names::Token;
+use crate::names::{PrincipalTag, Token};
 use crate::service::{self, Acquire, AcquireOutcome, Refusal, Renew, Renewed};
 use crate::time::{Instant, Millis};
 use holdfast_store::{KeyValue, Revision};
@@ -113,6 +113,7 @@ impl Engine {
             slot.name = Some(job.acquire.name.clone());
             slot.token = Token(0);
             slot.set_ttl(job.acquire.ttl);
+            slot.owner = PrincipalTag::of(job.acquire.principal.as_ref());
             slot.word.store(SlotWord::PENDING);
         });
         let Some(slot) = taken else {
@@ -312,7 +313,7 @@ impl Engine {
                     lock_id: id.clone(),
                     token,
                     ttl,
-                    principal: None,
+                    principal: job.acquire.principal.clone(),
                 };
                 match ctl.group.renew(self.now, &renew) {
                     FastRenewal::Renewed(told) => self.granted(job.ticket, id, token, told, true),

@@ -16,7 +16,7 @@ use crate::engine::shards::{GuardSeen, admits, read_guard};
 use crate::engine::tickets::{Ticket, Trouble, Via};
 use crate::limits;
 use crate::lock_id::LockId;
-use crate::names::Token;
+use crate::names::{Principal, Token};
 use crate::service::{Ended, Forward, ReleaseOutcome, RenewOutcome};
 use holdfast_store::{Get, KeyRange, KeyValue, Op, Reply, StoreError, Txn, TxnOpReply};
 use shard_map::ShardId;
@@ -56,6 +56,14 @@ impl ColdAsk {
             Self::Renew(job) => &job.renew.lock_id,
             Self::Release(job) => &job.release.lock_id,
             Self::Rewrite(job) => &job.renew.lock_id,
+        }
+    }
+
+    fn principal(&self) -> Option<&Principal> {
+        match self {
+            Self::Renew(job) => job.renew.principal.as_ref(),
+            Self::Release(job) => job.release.principal.as_ref(),
+            Self::Rewrite(job) => job.renew.principal.as_ref(),
         }
     }
 
@@ -197,7 +205,8 @@ impl Engine {
         if id != *job.ask.lock_id() {
             return self.not_held(&job.ask, Ended::Stolen);
         }
-        if record.fencing_token(kv) != job.ask.token() {
+        let own = record.is_open_to(job.ask.principal());
+        if !own || record.fencing_token(kv) != job.ask.token() {
             return self.wrong_token(&job.ask);
         }
         self.held_somewhere(job, &id);

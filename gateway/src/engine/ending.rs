@@ -122,19 +122,21 @@ impl Engine {
         let Some(ctl) = self.groups.get(at.group) else {
             return;
         };
-        let look = ctl
-            .group
-            .with_slot(at.slot, |slot| (slot.state(), slot.token));
+        let look = ctl.group.with_slot(at.slot, |slot| {
+            let own = slot.is_open_to(job.release.principal.as_ref());
+            (slot.state(), own && slot.token == job.release.token)
+        });
         match look {
             // Its end was confirmed.
             Some((SlotState::Free, _)) | None => {
                 self.answer_release(job.ticket, ReleaseOutcome::Released);
             }
             Some((SlotState::Pending, _)) => self.fail(job.ticket, Trouble::Unknown),
-            Some((_, token)) if token != job.release.token => {
+            // So is a stranger answered that has the lock id.
+            Some((_, false)) => {
                 self.answer_release(job.ticket, ReleaseOutcome::TokenMismatch);
             }
-            Some((SlotState::Held | SlotState::Ending, _)) => {
+            Some((SlotState::Held | SlotState::Ending, true)) => {
                 if self.mutated(Mutation::ReleaseUnconfirmed) {
                     self.answer_release(job.ticket, ReleaseOutcome::Released);
                 }

@@ -4,7 +4,7 @@
 //! side.
 
 use crate::lock_id::{GroupId, LockId};
-use crate::names::{LockName, Token};
+use crate::names::{LockName, Principal, PrincipalTag, Token};
 use crate::service::Acquire;
 use crate::time::Millis;
 use holdfast_store::{Key, KeyRange, KeyValue, LeaseId};
@@ -158,6 +158,17 @@ impl LockRecord {
 
     pub(crate) fn ttl(&self) -> Millis {
         Millis::from_ms(self.ttl_ms)
+    }
+
+    /// Whose hold it is.
+    pub(crate) fn owner(&self) -> PrincipalTag {
+        let principal = self.principal.as_deref();
+        principal.map_or(PrincipalTag::NONE, PrincipalTag::of_name)
+    }
+
+    /// Whether the hold is this principal's to renew and release.
+    pub(crate) fn is_open_to(&self, principal: Option<&Principal>) -> bool {
+        Principal::may_touch(principal, self.principal.as_deref())
     }
 
     /// Whether the same client, with the same credentials, made it.

@@ -134,10 +134,10 @@ impl Engine {
         let Some(ctl) = self.groups.get(at.group) else {
             return;
         };
-        let Some((word, token)) = ctl
-            .group
-            .with_slot(at.slot, |slot| (slot.word.load(), slot.token))
-        else {
+        let Some((word, own)) = ctl.group.with_slot(at.slot, |slot| {
+            let own = slot.is_open_to(job.renew.principal.as_ref());
+            (slot.word.load(), own && slot.token == job.renew.token)
+        }) else {
             return;
         };
         match word.state {
@@ -148,7 +148,8 @@ impl Engine {
             SlotState::Pending => self.fail(job.ticket, Trouble::Unknown),
             SlotState::Ending => self.renew_passed_hold(job, at),
             SlotState::Held if word.deadline <= self.now => self.renew_passed_hold(job, at),
-            SlotState::Held if token != job.renew.token => {
+            // A stranger with the lock id is told what a wrong token is told, and learns no more.
+            SlotState::Held if !own => {
                 self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Stolen));
             }
             SlotState::Held => match ctl.group.renew(self.now, &job.renew) {

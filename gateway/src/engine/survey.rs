@@ -425,6 +425,7 @@ impl Engine {
             slot.token = token;
             slot.revision = kv.mod_revision;
             slot.set_ttl(record.ttl());
+            slot.owner = record.owner();
             slot.word.store(SlotWord::held(deadline));
         });
         match placed {

@@ -12,7 +12,7 @@ use crate::engine::stats::{RENEWAL_MARGIN_BOUNDS, RenewalMargins};
 use crate::engine::tickets::Trouble;
 use crate::engine::wheel::Tick;
 use crate::lock_id::{GroupId, LockId, Secret, SlotIndex};
-use crate::names::{LockName, Token};
+use crate::names::{LockName, Principal, PrincipalTag, Token};
 use crate::service::{Renew, Renewed, ServiceError};
 use crate::time::{Instant, Millis};
 use dashmap::DashMap;
@@ -85,6 +85,8 @@ pub(crate) struct Slot {
     /// was confirmed is answered from memory.
     pub(crate) name: Option<LockName>,
     ttl_ms: u32,
+    /// Whose hold it is: another's lock id is no use to anybody else.
+    pub(crate) owner: PrincipalTag,
     /// The tick of its entry in the wheel; earlier entries are stale.
     armed: AtomicU32,
 }
@@ -291,6 +293,9 @@ impl Group {
         if !slot.is_of(&renew.lock_id) || (slot.token != renew.token && !any_token) {
             return FastRenewal::AskEngine;
         }
+        if !slot.is_open_to(renew.principal.as_ref()) {
+            return FastRenewal::AskEngine;
+        }
         let wanted = renew.ttl.unwrap_or(slot.ttl());
         if wanted > slot.ttl() && !self.cluster.mutated(Mutation::LongerWithoutRewrite) {
             return FastRenewal::AskEngine;
@@ -330,6 +335,7 @@ impl Slot {
             revision: Revision::ABSENT,
             name: None,
             ttl_ms: 0,
+            owner: PrincipalTag::NONE,
             armed: AtomicU32::new(Tick::NONE.as_u32()),
         }
     }
@@ -341,6 +347,11 @@ impl Slot {
                 .name
                 .as_ref()
                 .is_some_and(|name| name.as_str() == id.name())
+    }
+
+    /// Whether the hold is this principal's to renew and release.
+    pub(crate) fn is_open_to(&self, principal: Option<&Principal>) -> bool {
+        PrincipalTag::of(principal).may_touch(self.owner)
     }
 
     pub(crate) fn state(&self) -> SlotState {
@@ -370,6 +381,6 @@ mod tests {
 
     #[test]
     fn a_slot_with_its_name_is_nine_words() {
-        assert_eq!(size_of::<Slot>(), 72);
+        assert_eq!(size_of::<Slot>(), 80);
     }
 }

@@ -9,6 +9,7 @@
 use super::edge::{Answer, Edge, json};
 use super::failure::Failure;
 use super::{reply, usual, validate};
+use crate::auth::Who;
 use crate::limits;
 use crate::metrics::{LockCall, Outcome};
 use crate::service::{Locks, RenewOutcome, ServiceError};
@@ -28,6 +29,7 @@ type Item<T> = Option<Result<T, Failure>>;
 
 pub(super) async fn renew<L: Locks, C: Clock>(
     edge: &Edge<L, C>,
+    who: &Who,
     head: &Parts,
     body: Incoming,
 ) -> Answer {
@@ -42,7 +44,7 @@ pub(super) async fn renew<L: Locks, C: Clock>(
     for stride in sent.renewals.chunks(limits::BATCH_STRIDE_ITEMS) {
         let now = edge.clock.now();
         for sent in stride {
-            items.push(match validate::renew(sent, &edge.settings.bounds) {
+            items.push(match validate::renew(sent, &edge.settings.bounds, who) {
                 Err(failure) => Some(Err(failure)),
                 Ok(renew) => match edge.locks.try_renew(now, &renew) {
                     Some(result) => Some(told(result.map(RenewOutcome::Renewed))),
@@ -65,6 +67,7 @@ pub(super) async fn renew<L: Locks, C: Clock>(
 
 pub(super) async fn acquire<L: Locks, C: Clock>(
     edge: &Edge<L, C>,
+    who: &Who,
     head: &Parts,
     body: Incoming,
 ) -> Answer {
@@ -72,7 +75,8 @@ pub(super) async fn acquire<L: Locks, C: Clock>(
     let sent: AcquireBatch<'_> = edge.parse(&body)?;
     check_count("acquisitions", sent.acquisitions.len())?;
     let sent = sent.acquisitions.into_iter();
-    let (mut items, todo) = sort(sent.map(|sent| validate::acquire(sent, &edge.settings.bounds)));
+    let (mut items, todo) =
+        sort(sent.map(|sent| validate::acquire(sent, &edge.settings.bounds, who)));
     run(&mut items, todo, |acquire| edge.locks.acquire(acquire)).await;
     let unix_ms = edge.clock.unix_ms();
     let results = conclude(edge, LockCall::Acquire, items, |results| {
@@ -87,13 +91,18 @@ pub(super) async fn acquire<L: Locks, C: Clock>(
 
 pub(super) async fn release<L: Locks, C: Clock>(
     edge: &Edge<L, C>,
+    who: &Who,
     head: &Parts,
     body: Incoming,
 ) -> Answer {
     let body = edge.read(head, body, limits::BATCH_BODY_BYTES_MAX).await?;
     let sent: ReleaseBatch<'_> = edge.parse(&body)?;
     check_count("releases", sent.releases.len())?;
-    let (mut items, todo) = sort(sent.releases.iter().map(validate::release));
+    let (mut items, todo) = sort(
+        sent.releases
+            .iter()
+            .map(|sent| validate::release(sent, who)),
+    );
     run(&mut items, todo, |release| edge.locks.release(release)).await;
     let results = conclude(edge, LockCall::Release, items, |results| {
         let told = |told| match told {

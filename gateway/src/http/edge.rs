@@ -6,17 +6,20 @@ use super::guard;
 use super::reply::{self, Reply};
 use super::route::Route;
 use super::{EdgeSettings, batch, parse, single};
+use crate::auth::{Auth, Caller, Who};
 use crate::lifecycle::{Lifecycle, Phase};
 use crate::limits;
+use crate::logs::{self, Throttle};
 use crate::metrics::{Metrics, Operation, Outcome, Stopwatch};
 use crate::service::Locks;
 use crate::time::Clock;
 use bytes::Bytes;
 use holdfast_api::ErrorCode;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use http::request::Parts;
 use http::{HeaderValue, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -27,6 +30,8 @@ pub struct Edge<L, C> {
     pub(super) settings: EdgeSettings,
     pub(super) metrics: Arc<Metrics>,
     pub(super) lifecycle: Lifecycle,
+    pub(super) auth: Arc<Auth>,
+    refusals: Mutex<Throttle>,
     bodies: Budget,
 }
 
@@ -34,13 +39,14 @@ pub struct Edge<L, C> {
 pub(super) type Answer = Result<(Reply, Outcome), Failure>;
 
 impl<L: Locks, C: Clock> Edge<L, C> {
-    /// Puts the API in front of `locks`.
+    /// Puts the API in front of `locks`, for those whom `auth` knows.
     pub fn new(
         locks: Arc<L>,
         clock: C,
         settings: EdgeSettings,
         metrics: Arc<Metrics>,
         lifecycle: Lifecycle,
+        auth: Arc<Auth>,
     ) -> Self {
         Self {
             locks,
@@ -48,12 +54,14 @@ impl<L: Locks, C: Clock> Edge<L, C> {
             settings,
             metrics,
             lifecycle,
+            auth,
+            refusals: Mutex::default(),
             bodies: Budget::new(limits::BODIES_BYTES_MAX),
         }
     }
 
     /// Answers one request.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Reply {
+    pub(super) async fn answer(&self, caller: &Caller, request: Request<Incoming>) -> Reply {
         let took = Stopwatch::start();
         if let Some(fault) = guard::fault_of(&request) {
             let failure = Failure::new(fault.code(), fault.detail());
@@ -67,7 +75,7 @@ impl<L: Locks, C: Clock> Edge<L, C> {
         };
         // The guard lets nothing through that could follow a chunked body.
         let chunked = body.size_hint().exact().is_none();
-        let answer = self.answer_on(route, &head, body).await;
+        let answer = self.answer_on(route, caller, &head, body).await;
         let mut reply = self.finish(Some(route), answer, took);
         if chunked {
             reply::end_connection(&mut reply);
@@ -77,25 +85,53 @@ impl<L: Locks, C: Clock> Edge<L, C> {
 
     /// All but the renewal are boxed: the HTTP library moves the future of every request about,
     /// and theirs are large.
-    async fn answer_on(&self, route: Route, head: &Parts, body: Incoming) -> Answer {
+    async fn answer_on(
+        &self,
+        route: Route,
+        caller: &Caller,
+        head: &Parts,
+        body: Incoming,
+    ) -> Answer {
         route.check(&head.method)?;
-        match route {
-            Route::Renew => single::renew(self, head, body).await,
-            Route::Acquire => Box::pin(single::acquire(self, head, body)).await,
-            Route::Release => Box::pin(single::release(self, head, body)).await,
-            Route::RenewBatch => Box::pin(batch::renew(self, head, body)).await,
-            Route::AcquireBatch => Box::pin(batch::acquire(self, head, body)).await,
-            Route::ReleaseBatch => Box::pin(batch::release(self, head, body)).await,
-            Route::OpenApi => {
-                let reply = reply::static_json(holdfast_api::OPENAPI_JSON);
-                Ok((reply, Outcome::Ok))
-            }
-            Route::Inspect => Err(Failure::not_implemented(
+        // How to show credentials can be read without any.
+        if route == Route::OpenApi {
+            let reply = reply::static_json(holdfast_api::OPENAPI_JSON);
+            return Ok((reply, Outcome::Ok));
+        }
+        let who = &identify(caller, &head.headers)?;
+        let answer = match route {
+            Route::Renew => single::renew(self, who, head, body).await,
+            Route::Acquire => Box::pin(single::acquire(self, who, head, body)).await,
+            Route::Release => Box::pin(single::release(self, who, head, body)).await,
+            Route::RenewBatch => Box::pin(batch::renew(self, who, head, body)).await,
+            Route::AcquireBatch => Box::pin(batch::acquire(self, who, head, body)).await,
+            Route::ReleaseBatch => Box::pin(batch::release(self, who, head, body)).await,
+            Route::OpenApi | Route::Inspect => Err(Failure::not_implemented(
                 "inspecting locks is not available yet",
             )),
             Route::ForceRelease => Err(Failure::not_implemented(
                 "force-release is not available yet; the lock ends with its TTL",
             )),
+        };
+        if let Err(failure) = &answer
+            && failure.code == ErrorCode::Forbidden
+        {
+            self.audit_refusal(who, route);
+        }
+        answer
+    }
+
+    /// Notes for operators that somebody has no right to what was asked; at most one line in ten
+    /// seconds, with their number.
+    fn audit_refusal(&self, who: &Who, route: Route) {
+        if let Some(count) = self.refusals.lock().log(self.clock.now()) {
+            tracing::warn!(
+                target: logs::AUDIT,
+                principal = who.as_str(),
+                route = route.path(),
+                count,
+                "refused: no right to that name"
+            );
         }
     }
 
@@ -133,6 +169,18 @@ impl<L: Locks, C: Clock> Edge<L, C> {
         self.metrics.request(operation, outcome, took);
         reply
     }
+}
+
+/// Who sends a request with these headers.
+fn identify(caller: &Caller, headers: &HeaderMap) -> Result<Who, Failure> {
+    let mut sent = headers.get_all(AUTHORIZATION).iter();
+    let authorization = match (sent.next(), sent.next()) {
+        (None, _) => None,
+        (Some(one), None) => Some(one.as_bytes()),
+        // No header of the right form looks like this.
+        (Some(_), Some(_)) => Some(&b""[..]),
+    };
+    Ok(caller.identify(authorization)?)
 }
 
 /// A reply of JSON, and how it counts.

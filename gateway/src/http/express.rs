@@ -8,7 +8,7 @@
 //! module did not exist; and where this one answers, the library's way gives the same bytes. The
 //! measured gain stands in `docs/performance.md`.
 
-use super::edge::Edge;
+use super::client::Client;
 use super::{reply, single};
 use crate::lifecycle::Phase;
 use crate::limits;
@@ -32,21 +32,23 @@ impl Express for () {
     }
 }
 
-impl<L: Locks, C: Clock> Express for Edge<L, C> {
+impl<L: Locks, C: Clock> Express for Client<'_, L, C> {
     fn answer(&self, bytes: &[u8], reply: &mut Vec<u8>) -> Option<usize> {
-        let (head, body) = read_head(bytes)?;
-        let whole = head + body;
-        let body = bytes.get(head..whole)?;
-        if self.lifecycle.phase() != Phase::Serving {
+        let head = read_head(bytes)?;
+        let whole = head.bytes + head.body_bytes;
+        let body = bytes.get(head.bytes..whole)?;
+        let edge = self.edge;
+        if edge.lifecycle.phase() != Phase::Serving {
             return None;
         }
         let took = Stopwatch::start();
-        let told = single::renew_at_once(self, body)?;
-        let unix_ms = self.clock.unix_ms();
+        let who = self.caller.identify(head.authorization).ok()?;
+        let told = single::renew_at_once(edge, &who, body)?;
+        let unix_ms = edge.clock.unix_ms();
         write_head(reply, reply::renewed_bytes(told), unix_ms);
         reply::push_renewed_at(reply, told, unix_ms);
-        self.metrics.lock_calls(LockCall::Renew, Outcome::Ok, 1);
-        self.metrics.request(Operation::Renew, Outcome::Ok, took);
+        edge.metrics.lock_calls(LockCall::Renew, Outcome::Ok, 1);
+        edge.metrics.request(Operation::Renew, Outcome::Ok, took);
         Some(whole)
     }
 }
@@ -54,9 +56,16 @@ impl<L: Locks, C: Clock> Express for Edge<L, C> {
 const BEGIN: &[u8] = b"POST /api/v1/locks/renew HTTP/1.1\r\n";
 const HEADERS_MAX: usize = 10;
 
-/// Where the head and the body of a usual renewal end; `None` for any other request, and for one
-/// whose head is not there completely.
-fn read_head(bytes: &[u8]) -> Option<(usize, usize)> {
+/// The head of a usual renewal.
+#[derive(Debug, PartialEq, Eq)]
+struct Head<'a> {
+    bytes: usize,
+    body_bytes: usize,
+    authorization: Option<&'a [u8]>,
+}
+
+/// `None` for any other request, and for one whose head is not there completely.
+fn read_head(bytes: &[u8]) -> Option<Head<'_>> {
     if !bytes.starts_with(BEGIN) {
         return None;
     }
@@ -66,7 +75,7 @@ fn read_head(bytes: &[u8]) -> Option<(usize, usize)> {
         return None;
     };
     let head = BEGIN.len() + length;
-    let (mut host, mut json, mut body) = (false, false, None);
+    let (mut host, mut json, mut body, mut authorization) = (false, false, None, None);
     for header in headers {
         let (name, value) = (header.name, header.value);
         let is = |known: &str| name.eq_ignore_ascii_case(known);
@@ -78,6 +87,7 @@ fn read_head(bytes: &[u8]) -> Option<(usize, usize)> {
             12 if is("content-type") => {
                 value == b"application/json" && !std::mem::replace(&mut json, true)
             }
+            13 if is("authorization") => authorization.replace(value).is_none(),
             14 if is("content-length") => body.replace(read_length(value)?).is_none(),
             15 if is("accept-encoding") => true,
             _ => false,
@@ -87,7 +97,12 @@ fn read_head(bytes: &[u8]) -> Option<(usize, usize)> {
         }
     }
     let small = head <= limits::HEADER_BYTES_MAX;
-    (host && json && small).then_some((head, body?))
+    let body_bytes = body?;
+    (host && json && small).then_some(Head {
+        bytes: head,
+        body_bytes,
+        authorization,
+    })
 }
 
 /// A length that a single renewal may have.
@@ -141,12 +156,16 @@ mod tests {
     fn the_heads_of_common_clients_are_usual() {
         for headers in [
             USUAL,
+            &format!("authorization:  Bearer x \r\n{USUAL}"),
             "Host: h\r\nUser-Agent: curl/8\r\nAccept: */*\r\nContent-Type: application/json\r\n",
             "Host: h\r\nAccept-Encoding: gzip\r\nConnection: keep-alive\r\nContent-Type: application/json\r\n",
         ] {
             let whole = request(headers, "{body}");
             let head = whole.len() - 6;
-            assert_eq!(read_head(whole.as_bytes()), Some((head, 6)), "{headers}");
+            let read = read_head(whole.as_bytes()).unwrap();
+            assert_eq!((read.bytes, read.body_bytes), (head, 6), "{headers}");
+            let authorized = headers.contains("authorization");
+            assert_eq!(read.authorization, authorized.then_some(&b"Bearer x"[..]));
             for end in 0..head {
                 assert_eq!(read_head(&whole.as_bytes()[..end]), None, "{end} bytes");
             }
@@ -168,7 +187,7 @@ mod tests {
             &format!("{USUAL}transfer-encoding: chunked\r\n"),
             &format!("{USUAL}connection: close\r\n"),
             &format!("{USUAL}expect: 100-continue\r\n"),
-            &format!("{USUAL}authorization: Bearer x\r\n"),
+            &format!("{USUAL}authorization: a\r\nauthorization: a\r\n"),
             &format!("{USUAL}a : b\r\n"),
             &format!("{USUAL} folded\r\n"),
             &format!("{USUAL}{}", "accept: a\r\n".repeat(HEADERS_MAX)),

@@ -1,5 +1,6 @@
 //! Why a request has no answer, before it becomes HTTP.
 
+use crate::auth::{Right, Stranger};
 use crate::limits;
 use crate::names::Invalid;
 use crate::service::ServiceError;
@@ -16,6 +17,8 @@ pub(super) struct Failure {
     pub(super) detail: Cow<'static, str>,
     pub(super) retry_after: Option<Millis>,
     pub(super) cluster: Option<Arc<str>>,
+    /// How credentials are to be shown.
+    pub(super) challenge: Option<&'static str>,
     /// The methods that the route has.
     pub(super) allow: Option<&'static str>,
     /// The rest of the request is not read, so nothing can follow it on its connection.
@@ -29,6 +32,7 @@ impl Failure {
             detail: detail.into(),
             retry_after: None,
             cluster: None,
+            challenge: None,
             allow: None,
             ends_connection: false,
         }
@@ -36,6 +40,13 @@ impl Failure {
 
     pub(super) fn invalid(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::InvalidRequest, detail)
+    }
+
+    /// There is no hint whether the lock exists.
+    pub(super) fn forbidden(right: Right) -> Self {
+        let right = right.as_str();
+        let detail = format!("the principal does not have the right `{right}` on this name");
+        Self::new(ErrorCode::Forbidden, detail)
     }
 
     pub(super) fn overloaded(detail: &'static str) -> Self {
@@ -71,6 +82,15 @@ impl Failure {
             code: self.code,
             detail: Some(self.detail.into_owned()),
             retry_after_ms: self.retry_after.map(Millis::as_ms),
+        }
+    }
+}
+
+impl From<Stranger> for Failure {
+    fn from(stranger: Stranger) -> Self {
+        Self {
+            challenge: Some(stranger.challenge),
+            ..Self::new(ErrorCode::Unauthenticated, stranger.detail)
         }
     }
 }

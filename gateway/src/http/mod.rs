@@ -3,7 +3,8 @@
 //! A request passes, in this order: the accept loop ([`serve`]), the guard that checks its head
 //! (`guard`), the router (`route`), the body reader (`body`), the JSON reader (`parse`), the
 //! check of what is meant (`validate`), the service ([`Locks`](crate::service::Locks)), and the
-//! writer of replies (`reply`). All but the first, the second and the body reader are pure.
+//! writer of replies (`reply`). Who asks is found out before the body is read (`client`, and
+//! [`crate::auth`]). All but the first, the second and the body reader are pure.
 //! A renewal with nothing unusual about it is answered by the guard (`express`).
 //!
 //! What a client's disconnect does, on every route: a request whose body has not arrived is
@@ -12,6 +13,7 @@
 
 mod batch;
 mod body;
+mod client;
 mod connection;
 mod edge;
 mod express;
@@ -26,6 +28,7 @@ mod stamp;
 pub mod usual;
 mod validate;
 
+pub use client::Client;
 pub(crate) use connection::serve as serve_connection;
 pub use edge::Edge;
 pub use express::Express;

@@ -9,7 +9,7 @@ use holdfast_api::{
     AcquireReply, EndReason, ErrorCode, ItemError, Problem, RefusalReason, ReleaseReply,
     RenewReply, RenewResult, TokenMismatch,
 };
-use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
@@ -57,6 +57,9 @@ pub(super) fn problem(failure: &Failure, instance: &str) -> Reply {
     let headers = reply.headers_mut();
     if let Some(allow) = failure.allow {
         headers.insert(ALLOW, HeaderValue::from_static(allow));
+    }
+    if let Some(challenge) = failure.challenge {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     }
     if let Some(after) = failure.retry_after {
         let seconds = after.as_ms().div_ceil(1000).max(1);

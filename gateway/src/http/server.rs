@@ -1,5 +1,6 @@
 //! The accept loop of the public listener.
 
+use super::client::Client;
 use super::connection;
 use super::edge::Edge;
 use super::failure::Failure;
@@ -65,13 +66,14 @@ pub async fn serve<L: Locks, C: Clock>(listener: TcpListener, edge: Arc<Edge<L, 
             tokio::spawn(async move {
                 let metrics = Arc::clone(&edge.metrics);
                 let _open = OpenConnection(metrics);
+                let client = Client::new(&edge, None);
                 connection::serve(
                     stream,
                     edge.settings.timeouts,
                     &edge.lifecycle,
                     Phase::Finishing,
-                    &*edge,
-                    |request| edge.answer(request),
+                    &client,
+                    |request| edge.answer(&client.caller, request),
                 )
                 .await;
                 drop(place);

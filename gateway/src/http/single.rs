@@ -5,6 +5,7 @@
 use super::edge::{Answer, Edge, json};
 use super::failure::Failure;
 use super::{reply, usual, validate};
+use crate::auth::Who;
 use crate::limits;
 use crate::metrics::{LockCall, Outcome};
 use crate::service::{Locks, ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError};
@@ -17,11 +18,12 @@ use hyper::body::Incoming;
 /// A renewal is answered from memory where that can be done.
 pub(super) async fn renew<L: Locks, C: Clock>(
     edge: &Edge<L, C>,
+    who: &Who,
     head: &Parts,
     body: Incoming,
 ) -> Answer {
     let body = edge.read(head, body, limits::BODY_BYTES_MAX).await?;
-    match renew_from_memory(edge, &body)? {
+    match renew_from_memory(edge, who, &body)? {
         Ok(answer) => answer,
         Err(renew) => answer_renewal(edge, Box::pin(edge.locks.renew(*renew)).await),
     }
@@ -31,13 +33,14 @@ pub(super) async fn renew<L: Locks, C: Clock>(
 /// would be as large as the lock id that it held.
 fn renew_from_memory<L: Locks, C: Clock>(
     edge: &Edge<L, C>,
+    who: &Who,
     body: &[u8],
 ) -> Result<Result<Answer, Box<Renew>>, Failure> {
     let sent = match usual::renewal(body) {
         Some(sent) => sent,
         None => edge.parse(body)?,
     };
-    let renew = validate::renew(&sent, &edge.settings.bounds)?;
+    let renew = validate::renew(&sent, &edge.settings.bounds, who)?;
     Ok(match edge.locks.try_renew(edge.clock.now(), &renew) {
         Some(result) => Ok(answer_renewal(edge, result.map(RenewOutcome::Renewed))),
         None => Err(Box::new(renew)),
@@ -45,9 +48,13 @@ fn renew_from_memory<L: Locks, C: Clock>(
 }
 
 /// The answer to a renewal in the usual form that is good and can be given from memory.
-pub(super) fn renew_at_once<L: Locks, C: Clock>(edge: &Edge<L, C>, body: &[u8]) -> Option<Renewed> {
+pub(super) fn renew_at_once<L: Locks, C: Clock>(
+    edge: &Edge<L, C>,
+    who: &Who,
+    body: &[u8],
+) -> Option<Renewed> {
     let sent = usual::renewal(body)?;
-    let renew = validate::renew(&sent, &edge.settings.bounds).ok()?;
+    let renew = validate::renew(&sent, &edge.settings.bounds, who).ok()?;
     edge.locks.try_renew(edge.clock.now(), &renew)?.ok()
 }
 
@@ -68,12 +75,13 @@ fn answer_renewal<L: Locks, C: Clock>(
 
 pub(super) async fn acquire<L: Locks, C: Clock>(
     edge: &Edge<L, C>,
+    who: &Who,
     head: &Parts,
     body: Incoming,
 ) -> Answer {
     let body = edge.read(head, body, limits::BODY_BYTES_MAX).await?;
     let sent: AcquireRequest<'_> = edge.parse(&body)?;
-    let acquire = validate::acquire(sent, &edge.settings.bounds)?;
+    let acquire = validate::acquire(sent, &edge.settings.bounds, who)?;
     let result = edge.locks.acquire(acquire).await;
     let outcome = count(edge, LockCall::Acquire, &result);
     let acquired = result.map_err(Failure::from)?;
@@ -83,12 +91,13 @@ pub(super) async fn acquire<L: Locks, C: Clock>(
 
 pub(super) async fn release<L: Locks, C: Clock>(
     edge: &Edge<L, C>,
+    who: &Who,
     head: &Parts,
     body: Incoming,
 ) -> Answer {
     let body = edge.read(head, body, limits::BODY_BYTES_MAX).await?;
     let sent: ReleaseRequest<'_> = edge.parse(&body)?;
-    let release = validate::release(&sent)?;
+    let release = validate::release(&sent, who)?;
     let result = edge.locks.release(release).await;
     let outcome = count(edge, LockCall::Release, &result);
     match result.map_err(Failure::from)? {

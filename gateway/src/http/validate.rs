@@ -2,6 +2,7 @@
 
 use super::Bounds;
 use super::failure::Failure;
+use crate::auth::{Right, Who};
 use crate::limits;
 use crate::lock_id::LockId;
 use crate::names::{ClientId, LockName, RequestId, Token};
@@ -13,9 +14,15 @@ use std::collections::BTreeMap;
 /// What an acquire means.
 ///
 /// # Errors
-/// When a field is out of its bounds, or asks for what is not there yet.
-pub(super) fn acquire(sent: AcquireRequest<'_>, bounds: &Bounds) -> Result<Acquire, Failure> {
+/// When a field is out of its bounds, asks for what is not there yet, or names a lock on which the
+/// caller has no right.
+pub(super) fn acquire(
+    sent: AcquireRequest<'_>,
+    bounds: &Bounds,
+    who: &Who,
+) -> Result<Acquire, Failure> {
     let name = LockName::new(&sent.name)?;
+    check_right(who, name.as_str())?;
     let ttl = check_ttl(sent.ttl_ms, bounds)?;
     let client_id = ClientId::new(&sent.client_id)?;
     let request_id = match &sent.request_id {
@@ -28,7 +35,7 @@ pub(super) fn acquire(sent: AcquireRequest<'_>, bounds: &Bounds) -> Result<Acqui
         name,
         ttl,
         client_id,
-        principal: None,
+        principal: who.principal(),
         request_id,
         metadata: sent.metadata,
     })
@@ -38,15 +45,15 @@ pub(super) fn acquire(sent: AcquireRequest<'_>, bounds: &Bounds) -> Result<Acqui
 ///
 /// # Errors
 /// As [`acquire`].
-pub(super) fn renew(sent: &RenewRequest<'_>, bounds: &Bounds) -> Result<Renew, Failure> {
+pub(super) fn renew(sent: &RenewRequest<'_>, bounds: &Bounds, who: &Who) -> Result<Renew, Failure> {
     Ok(Renew {
-        lock_id: check_lock_id(&sent.lock_id)?,
+        lock_id: check_lock_id(&sent.lock_id, who)?,
         token: check_token(sent.fencing_token)?,
         ttl: match sent.ttl_ms {
             Some(ttl_ms) => Some(check_ttl(ttl_ms, bounds)?),
             None => None,
         },
-        principal: None,
+        principal: who.principal(),
     })
 }
 
@@ -54,11 +61,11 @@ pub(super) fn renew(sent: &RenewRequest<'_>, bounds: &Bounds) -> Result<Renew, F
 ///
 /// # Errors
 /// As [`acquire`].
-pub(super) fn release(sent: &ReleaseRequest<'_>) -> Result<Release, Failure> {
+pub(super) fn release(sent: &ReleaseRequest<'_>, who: &Who) -> Result<Release, Failure> {
     Ok(Release {
-        lock_id: check_lock_id(&sent.lock_id)?,
+        lock_id: check_lock_id(&sent.lock_id, who)?,
         token: check_token(sent.fencing_token)?,
-        principal: None,
+        principal: who.principal(),
     })
 }
 
@@ -102,11 +109,21 @@ fn check_metadata(metadata: Option<&BTreeMap<String, String>>) -> Result<(), Fai
     Ok(())
 }
 
-fn check_lock_id(lock_id: &str) -> Result<LockId, Failure> {
-    LockId::parse(lock_id).ok_or_else(|| {
+/// A lock id names its lock, whoever made it up; so the right is asked for here too.
+fn check_lock_id(lock_id: &str, who: &Who) -> Result<LockId, Failure> {
+    let lock_id = LockId::parse(lock_id).ok_or_else(|| {
         let detail = "lockId: not a lock id; send it exactly as the acquire answered it";
         Failure::new(ErrorCode::InvalidLockId, detail)
-    })
+    })?;
+    check_right(who, lock_id.name())?;
+    Ok(lock_id)
+}
+
+fn check_right(who: &Who, name: &str) -> Result<(), Failure> {
+    match who.may(Right::Acquire, name) {
+        true => Ok(()),
+        false => Err(Failure::forbidden(Right::Acquire)),
+    }
 }
 
 fn check_token(token: u64) -> Result<Token, Failure> {

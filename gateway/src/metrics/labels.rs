@@ -150,3 +150,21 @@ impl Outcome {
         }
     }
 }
+/// What is read anew when its files change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reloaded {
+    /// The principals.
+    Roll,
+}
+
+impl Reloaded {
+    /// Everything of this kind.
+    pub const ALL: [Self; 1] = [Self::Roll];
+
+    /// As it is called in labels and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Roll => "principals",
+        }
+    }
+}

@@ -12,3 +12,5 @@ mod hostile;
 #[cfg(test)]
 #[path = "../edge/raw.rs"]
 mod raw;
+#[cfg(test)]
+mod token;

@@ -2,6 +2,7 @@
 
 use crate::fake::{Fake, Still};
 use crate::raw::{Client, Reply};
+use holdfast_gateway::auth::Auth;
 use holdfast_gateway::http::{Edge, EdgeSettings, bind, serve};
 use holdfast_gateway::lifecycle::{Lifecycle, Phase};
 use holdfast_gateway::metrics::Metrics;
@@ -22,7 +23,16 @@ pub(crate) fn start() -> Server {
     start_with(EdgeSettings::default())
 }
 
+/// Starts with the default settings, for those whom `auth` knows.
+pub(crate) fn start_for(auth: Arc<Auth>) -> Server {
+    start_with_auth(EdgeSettings::default(), auth)
+}
+
 pub(crate) fn start_with(settings: EdgeSettings) -> Server {
+    start_with_auth(settings, Auth::open())
+}
+
+pub(crate) fn start_with_auth(settings: EdgeSettings, auth: Arc<Auth>) -> Server {
     let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
     let fake = Arc::new(Fake::default());
@@ -33,6 +43,7 @@ pub(crate) fn start_with(settings: EdgeSettings) -> Server {
         settings,
         Arc::clone(&metrics),
         lifecycle.clone(),
+        auth,
     );
     Server {
         address,

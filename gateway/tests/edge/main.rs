@@ -7,6 +7,8 @@ mod admin;
 #[cfg(test)]
 mod attacks;
 #[cfg(test)]
+mod auth;
+#[cfg(test)]
 mod batches;
 #[cfg(test)]
 mod express;

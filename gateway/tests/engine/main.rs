@@ -11,6 +11,7 @@ mod allocations;
 mod bundles;
 mod forwarding;
 mod holds;
+mod principals;
 mod takeover;
 mod unknown;
 mod world;

@@ -545,16 +545,18 @@ impl World {
     }
 
     pub fn begin_release(&mut self, gateway: usize, grant: &Grant) -> Ticket {
-        let ticket = self.ticket();
         let release = Release {
             lock_id: grant.lock_id.clone(),
             token: grant.token,
             principal: None,
         };
-        self.give(
-            gateway,
-            Input::Release(ticket, shard_of(grant.lock_id.name()), release),
-        );
+        self.begin_release_of(gateway, release)
+    }
+
+    pub fn begin_release_of(&mut self, gateway: usize, release: Release) -> Ticket {
+        let ticket = self.ticket();
+        let shard = shard_of(release.lock_id.name());
+        self.give(gateway, Input::Release(ticket, shard, release));
         ticket
     }
 

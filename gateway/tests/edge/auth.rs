@@ -1,0 +1,189 @@
+//! Who may do what, over the wire.
+
+use crate::fake::{TOKEN, UNIX_MS, lock_id};
+use crate::fixture::{self, Server};
+use crate::raw::{Client, Reply, get, post};
+use holdfast_api::paths;
+use holdfast_gateway::auth::{Auth, AuthMode, BearerToken, Roll, RollEntry, RollFile};
+use serde_json::json;
+use std::sync::Arc;
+
+fn token(bits: u8) -> String {
+    BearerToken::from_random([bits; 32]).reveal().to_owned()
+}
+
+/// Principal `n` has token `n` and may acquire names that begin with `warm-n` or `cold`.
+fn roll(principals: &[u8]) -> Roll {
+    let entry = |bits: &u8| RollEntry {
+        name: format!("principal-{bits}"),
+        token_sha256: vec![BearerToken::from_random([*bits; 32]).hash().to_hex()],
+        acquire: vec![format!("warm-{bits}"), "cold".to_owned()],
+        ..RollEntry::default()
+    };
+    let principal = principals.iter().map(entry).collect();
+    Roll::parse(&toml::to_string(&RollFile { principal }).unwrap()).unwrap()
+}
+
+fn start() -> (Server, Arc<Auth>) {
+    let auth = Auth::new(AuthMode::Tokens, roll(&[1, 2]));
+    (fixture::start_for(Arc::clone(&auth)), auth)
+}
+
+fn bearer(bits: u8) -> String {
+    format!("authorization: Bearer {}\r\n", token(bits))
+}
+
+fn renewal(name: &str) -> String {
+    let lock_id = lock_id(name).to_text();
+    json!({"lockId": lock_id, "fencingToken": TOKEN}).to_string()
+}
+
+/// In the form that the express way takes.
+fn usual_renewal(name: &str) -> String {
+    let lock_id = lock_id(name).to_text();
+    format!(r#"{{"lockId":"{lock_id}","fencingToken":{TOKEN}}}"#)
+}
+
+async fn ask(client: &mut Client, path: &str, headers: &str, body: &str) -> Reply {
+    client.send(&post(path, headers, body.as_bytes()));
+    client.reply().await
+}
+
+#[tokio::test]
+async fn nothing_but_the_document_is_answered_without_credentials() {
+    let (server, _) = start();
+    let mut client = server.client().await;
+    for (headers, challenge) in [
+        (String::new(), "Bearer realm=\"holdfast\""),
+        (
+            "authorization: Basic YTpi\r\n".to_owned(),
+            "Bearer realm=\"holdfast\"",
+        ),
+        (bearer(1) + &bearer(1), "Bearer realm=\"holdfast\""),
+        (
+            bearer(3),
+            "Bearer realm=\"holdfast\", error=\"invalid_token\"",
+        ),
+    ] {
+        for path in [
+            paths::RENEW,
+            paths::ACQUIRE,
+            paths::RELEASE,
+            paths::RENEW_BATCH,
+        ] {
+            let reply = ask(&mut client, path, &headers, &usual_renewal("warm-1")).await;
+            assert_eq!(reply.status, 401, "{headers}");
+            assert_eq!(reply.code(), "unauthenticated");
+            assert_eq!(reply.header("www-authenticate"), Some(challenge));
+            let text = String::from_utf8_lossy(&reply.body).into_owned();
+            assert!(
+                !text.contains(&token(3)) && !text.contains("YTpi"),
+                "{text}"
+            );
+        }
+    }
+    assert_eq!(client.get(paths::OPENAPI).await.status, 200);
+    let inspect = format!("{}?name=a", paths::LOCKS);
+    assert_eq!(client.get(&inspect).await.status, 401);
+    assert!(server.fake.seen.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_a_principal_acquires_is_recorded_as_its_own() {
+    let (server, _) = start();
+    let mut client = server.client().await;
+    for bits in [1, 2, 1] {
+        let body = json!({"name": "cold", "ttlMs": 30_000, "clientId": "c"}).to_string();
+        let reply = ask(&mut client, paths::ACQUIRE, &bearer(bits), &body).await;
+        assert_eq!(reply.status, 200);
+        let seen = server.fake.seen.lock().unwrap().pop().unwrap();
+        assert_eq!(
+            seen.principal.unwrap().as_str(),
+            format!("principal-{bits}")
+        );
+    }
+}
+
+#[tokio::test]
+async fn rights_end_at_their_prefixes_on_every_route() {
+    let (server, _) = start();
+    let mut client = server.client().await;
+    for (bits, allowed) in [(1, true), (2, false)] {
+        let acquire = json!({"name": "warm-1", "ttlMs": 30_000, "clientId": "c"}).to_string();
+        for (path, body, good) in [
+            (paths::ACQUIRE, acquire.as_str(), 200),
+            (paths::RENEW, &usual_renewal("warm-1"), 200),
+            (paths::RENEW, &renewal("warm-1"), 200),
+            (paths::RELEASE, &renewal("warm-1"), 204),
+        ] {
+            let reply = ask(&mut client, path, &bearer(bits), body).await;
+            assert_eq!(reply.status, if allowed { good } else { 403 }, "{path}");
+            if !allowed {
+                assert_eq!(reply.code(), "forbidden");
+                assert!(!reply.detail().contains("warm-1"));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_item_of_a_batch_that_is_forbidden_leaves_the_others_alone() {
+    let (server, _) = start();
+    let mut client = server.client().await;
+    let item = |name: &str| json!({"lockId": lock_id(name).to_text(), "fencingToken": TOKEN});
+    let items = [item("warm-1"), item("warm-2"), item("cold")];
+    for (path, field, done) in [
+        (paths::RENEW_BATCH, "renewals", "renewed"),
+        (paths::RELEASE_BATCH, "releases", "released"),
+    ] {
+        let body = json!({ field: items }).to_string();
+        let reply = ask(&mut client, path, &bearer(1), &body).await.json();
+        assert_eq!(reply["results"][0][done], true);
+        assert_eq!(reply["results"][1]["error"]["code"], "forbidden");
+        assert_eq!(reply["results"][2][done], true);
+    }
+}
+
+#[tokio::test]
+async fn the_express_way_takes_a_token_and_gives_the_same_replies() {
+    let date =
+        httpdate::fmt_http_date(std::time::UNIX_EPOCH + std::time::Duration::from_millis(UNIX_MS));
+    let (server, auth) = start();
+    let mut client = server.client().await;
+    let mut renew = async |bits: u8| {
+        let reply = ask(
+            &mut client,
+            paths::RENEW,
+            &bearer(bits),
+            &usual_renewal("warm-1"),
+        )
+        .await;
+        (reply.status, reply.header("date") == Some(date.as_str()))
+    };
+    assert_eq!(renew(1).await, (200, true));
+    assert_eq!(renew(1).await, (200, true));
+    assert_eq!(renew(2).await, (403, false));
+    assert_eq!(renew(3).await, (401, false));
+    assert_eq!(renew(1).await, (200, true));
+    // A token that is withdrawn is so on connections that are open.
+    auth.replace(roll(&[2]));
+    assert_eq!(renew(1).await, (401, false));
+    auth.replace(roll(&[1]));
+    assert_eq!(renew(1).await, (200, true));
+}
+
+#[tokio::test]
+async fn without_authentication_a_token_is_no_hindrance() {
+    let server = fixture::start();
+    let mut client = server.client().await;
+    let reply = ask(
+        &mut client,
+        paths::RENEW,
+        &bearer(9),
+        &usual_renewal("warm"),
+    )
+    .await;
+    assert_eq!(reply.status, 200);
+    client.send(get(paths::OPENAPI).as_bytes());
+    assert_eq!(client.reply().await.status, 200);
+}
