@@ -24,6 +24,13 @@ pub struct Found {
     pub not_reached: Vec<&'static str>,
 }
 
+impl Found {
+    /// Whether a state was found in which this does not hold.
+    pub fn breaks(&self, property: &str) -> bool {
+        self.broken.iter().any(|way| way.name == property)
+    }
+}
+
 /// The way to a state that shows something.
 #[derive(Debug)]
 pub struct Way {
