@@ -137,6 +137,10 @@ pub const SECOND_TRY_WITHIN: Millis = Millis::from_ms(400);
 pub const CALL_TIMEOUT: Millis = Millis::from_ms(4_000);
 /// Between two tries of a step that failed.
 pub const RETRY_BACKOFF: Millis = Millis::from_ms(200);
+/// A request goes on from one cluster's engine to another's at most so often.
+pub const ONWARD_HOPS_MAX: u8 = 12;
+/// While a shard's guard in the cluster that it goes to is awaited, it is read this often.
+pub const GUARD_WAIT: Millis = Millis::from_ms(50);
 /// Before a request looks again at something that is about to change.
 pub const LOOK_AGAIN: Millis = Millis::from_ms(20);
 /// Tries of one acquire before it is answered with a 503.
@@ -153,6 +157,14 @@ pub const GROUP_IDLE: Millis = Millis::from_secs(30);
 pub const LAST_GROUP_IDLE: Millis = Millis::from_secs(600);
 /// How often the keys on a group's lease are compared with its table.
 pub const SURVEY_INTERVAL: Millis = Millis::from_secs(900);
+/// How often the guards of the shards that have groups are read: a move begins so late at most.
+pub const GUARDS_INTERVAL: Millis = Millis::from_secs(2);
+/// Groups of one gateway that leave one cluster at the same time.
+pub const MOVES_AT_ONCE_MAX: usize = 4;
+/// A move that takes longer is undone, and tried again.
+pub const MOVE_TIME_MAX: Millis = Millis::from_secs(10);
+/// What another engine was asked in a move is asked again after this.
+pub const MOVE_RETRY: Millis = Millis::from_ms(500);
 /// Groups whose records are read at the same time after claims.
 pub const LOADS_AT_ONCE_MAX: usize = 8;
 /// Look-ups by name in one read; each reads the record and the shard's guard.

@@ -92,6 +92,8 @@ faults! {
     GuardGone,
     /// A shard's guard is rewritten with a higher epoch and token base.
     GuardRaised,
+    /// Shards are moved from one cluster to the other, and back, at any moment.
+    Rollouts,
     /// A client's request does not reach the gateway.
     RequestLost,
     /// A gateway's answer does not reach the client.

@@ -14,8 +14,11 @@ const EXERCISED: &[&str] = &[
     "forwards answered: renewals",
     "forwards that nobody waits for",
     "groups claimed",
+    "groups moved",
     "hints",
     "long tails",
+    "moves undone",
+    "requests sent on",
 ];
 
 /// Counts by what is counted.

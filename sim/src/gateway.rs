@@ -1,10 +1,9 @@
 //! A gateway's process: a table, and one engine for each cluster.
 
 use crate::clock::{PartyClock, Real, Shows as _};
+use crate::mistake::Mistake;
 use crate::world::PeerLink;
-use holdfast_gateway::engine::{
-    ClusterProof, Engine, EngineStats, Input, Mutation, Owners, Settings, Table,
-};
+use holdfast_gateway::engine::{ClusterProof, Engine, EngineStats, Input, Owners, Settings, Table};
 use holdfast_gateway::time::Millis;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,6 +38,8 @@ pub(crate) struct Gateway {
     /// Empty while the process does not run.
     pub(crate) engines: Vec<EngineTask>,
     pub(crate) table: Arc<Table>,
+    /// As the map says that it runs.
+    pub(crate) routes: Routes,
     /// To the gateways that it asks.
     pub(crate) links: BTreeMap<usize, PeerLink>,
     pub(crate) paused_from: Real,
@@ -48,6 +49,13 @@ pub(crate) struct Gateway {
     pub(crate) down_until: Real,
 }
 
+/// Which cluster has which shard by the map, and which had it before.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Routes {
+    pub(crate) by_shard: Vec<usize>,
+    pub(crate) before: Vec<usize>,
+}
+
 /// What all engines of a run are told.
 #[derive(Debug, Clone)]
 pub(crate) struct Common {
@@ -55,7 +63,7 @@ pub(crate) struct Common {
     pub(crate) session_ttl_ms: u64,
     pub(crate) group_ttl_ms: u64,
     pub(crate) survey_interval_ms: Option<u64>,
-    pub(crate) mutation: Option<Mutation>,
+    pub(crate) mutation: Option<Mistake>,
 }
 
 pub(crate) fn cluster_name(cluster: usize) -> String {
@@ -69,6 +77,7 @@ impl Gateway {
             life: 0,
             engines: Vec::new(),
             table: Arc::default(),
+            routes: Routes::default(),
             links: BTreeMap::new(),
             paused_from: 0,
             paused_until: 0,
@@ -97,7 +106,7 @@ impl Gateway {
         let engines = seeds.iter().enumerate().map(|(cluster, seed)| {
             let name: Arc<str> = cluster_name(cluster).into();
             let proof = ClusterProof::new(Arc::clone(&name));
-            if let Some(mutation) = common.mutation {
+            if let Some(mutation) = common.mutation.and_then(Mistake::in_engine) {
                 proof.mutate(mutation);
             }
             let settings = Settings {

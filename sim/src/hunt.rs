@@ -1,9 +1,11 @@
 //! Tests of the tests: each deliberate mistake in the engine must be found from outside.
 
 use crate::faults::Fault;
+use crate::mistake::Mistake;
 use crate::run::{Plan, run};
 use holdfast_gateway::engine::Mutation;
 use holdfast_judge::{Finding, Rule};
+use shard_map::rollout;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Clone, Copy)]
 pub struct Hunt {
     /// The mistake.
-    pub mutation: Mutation,
+    pub mutation: Mistake,
     /// What goes wrong around it.
     pub focus: &'static [Fault],
     /// It must be found in fewer seeds.
@@ -22,7 +24,16 @@ pub struct Hunt {
 
 const fn hunt(mutation: Mutation, seeds_max: u64, focus: &'static [Fault]) -> Hunt {
     Hunt {
-        mutation,
+        mutation: Mistake::Engine(mutation),
+        focus,
+        seeds_max,
+    }
+}
+
+/// A mistake in the steps of guards.
+const fn hunt_guards(mutation: rollout::Mutation, seeds_max: u64, focus: &'static [Fault]) -> Hunt {
+    Hunt {
+        mutation: Mistake::Guards(mutation),
         focus,
         seeds_max,
     }
@@ -114,6 +125,40 @@ pub const HUNTS: &[Hunt] = &[
     ),
     hunt(Mutation::EntryAnsweredForOwner, 1_000, &[]),
     hunt(Mutation::NotTheirsTakenAsLost, 400, &[]),
+    hunt(Mutation::SourceNotAsked, 100, &[Fault::Rollouts]),
+    hunt(
+        Mutation::SwitchWithoutGuard,
+        20_000,
+        &[Fault::Rollouts, Fault::SlowLinks],
+    ),
+    hunt(
+        Mutation::RecordsDeletedBeforeSwitch,
+        400,
+        &[Fault::Rollouts, Fault::CallLost],
+    ),
+    hunt(
+        Mutation::FinishedByClaimer,
+        4_000,
+        &[Fault::Rollouts, Fault::SlowLinks, Fault::GatewayKilled],
+    ),
+    hunt(Mutation::GroupForgetsSource, 20_000, &[Fault::Rollouts]),
+    hunt_guards(rollout::Mutation::GuardUncompared, 100, &[Fault::Rollouts]),
+    hunt_guards(rollout::Mutation::GuardLowered, 100, &[Fault::Rollouts]),
+    hunt_guards(
+        rollout::Mutation::RollbackLeavesAbsent,
+        400,
+        &[Fault::Rollouts],
+    ),
+    hunt_guards(
+        rollout::Mutation::RollbackWithoutBase,
+        2_000,
+        &[Fault::Rollouts],
+    ),
+    hunt_guards(
+        rollout::Mutation::FromDroppedEarly,
+        1_000,
+        &[Fault::Rollouts],
+    ),
 ];
 
 impl Hunt {

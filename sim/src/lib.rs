@@ -13,6 +13,7 @@ mod faults;
 mod figures;
 mod gateway;
 mod hunt;
+mod mistake;
 
 mod network;
 mod options;
@@ -26,6 +27,7 @@ pub use figures::Figures;
 pub use holdfast_gateway::engine::Mutation;
 pub use holdfast_judge::{Finding, Rule};
 pub use hunt::{HUNTS, Hunt};
+pub use mistake::Mistake;
 pub use options::Options;
 pub use run::{Outcome, Plan, run};
 pub use sweep::{Swept, sweep};

@@ -1,7 +1,7 @@
 //! `sim`: sweeps of the simulator, and single seeds with their trace.
 
 use clap::Parser;
-use holdfast_sim::{Fault, HUNTS, Mutation, Outcome, Plan, Swept, run, sweep};
+use holdfast_sim::{Fault, HUNTS, Mistake, Outcome, Plan, Swept, run, sweep};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -55,7 +55,9 @@ fn main() -> anyhow::Result<ExitCode> {
         ..Plan::default()
     };
     // A panic is a finding, and told as one.
-    std::panic::set_hook(Box::new(|_| {}));
+    if !args.logs {
+        std::panic::set_hook(Box::new(|_| {}));
+    }
     let mut out = io::stdout().lock();
     let threads = match args.threads {
         Some(threads) => threads,
@@ -98,7 +100,7 @@ fn hunt_all(
     out: &mut impl Write,
     first: u64,
     threads: usize,
-    only: Option<Mutation>,
+    only: Option<Mistake>,
 ) -> anyhow::Result<ExitCode> {
     let mut all = true;
     for hunt in HUNTS {
@@ -125,7 +127,7 @@ fn hunt_all(
 }
 
 /// The command that shows a run again.
-fn again(seed: u64, mutation: Option<Mutation>, focus: &[Fault]) -> String {
+fn again(seed: u64, mutation: Option<Mistake>, focus: &[Fault]) -> String {
     let mut command = format!("make sim SEED={seed}");
     if let Some(mutation) = mutation {
         command += &format!(" MUTATION={mutation:?}");
@@ -189,11 +191,14 @@ fn show(
     writeln!(out, "trace {:016x}", outcome.trace_hash)
 }
 
-fn mutation_of(name: &str) -> anyhow::Result<Mutation> {
-    let known = Mutation::ALL.iter().copied();
-    let mut same = known.filter(|mutation| format!("{mutation:?}") == name);
-    same.next()
-        .ok_or_else(|| anyhow::anyhow!("no such mutation; there are {:?}", Mutation::ALL))
+fn mutation_of(name: &str) -> anyhow::Result<Mistake> {
+    Mistake::all()
+        .find(|mistake| format!("{mistake:?}") == name)
+        .ok_or_else(|| anyhow::anyhow!("no such mutation; there are {:?}", all()))
+}
+
+fn all() -> Vec<Mistake> {
+    Mistake::all().collect()
 }
 
 fn fault_of(name: &str) -> anyhow::Result<Fault> {

@@ -87,6 +87,11 @@ impl Options {
             faults.remove(&Fault::RenewAfterRelease);
             faults.insert(Fault::TermChange);
         }
+        // A guard that comes and goes by hand is no step of a rollout.
+        if faults.contains(&Fault::Rollouts) {
+            faults.remove(&Fault::GuardGone);
+            faults.remove(&Fault::GuardRaised);
+        }
         let session_ttl_ms = if gentle {
             3_000
         } else {
@@ -116,7 +121,10 @@ impl Options {
         let slow = faults.contains(&Fault::SlowLinks);
         Self {
             gateways: dice.pick(&[1, 2, 2, 3, 3]),
-            clusters: dice.pick(&[1, 1, 2]),
+            clusters: match faults.contains(&Fault::Rollouts) {
+                true => 2,
+                false => dice.pick(&[1, 1, 2]),
+            },
             names: dice.pick(&[1, 2, 2, 3, 5]),
             clients: dice.pick(&[2, 3, 4, 6, 8]),
             session_ttl_ms,

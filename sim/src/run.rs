@@ -3,10 +3,10 @@
 use crate::dice::Dice;
 use crate::faults::Fault;
 use crate::figures::Figures;
+use crate::mistake::Mistake;
 use crate::options::Options;
 use crate::trace::{Line, Trace};
 use crate::world::World;
-use holdfast_gateway::engine::Mutation;
 use holdfast_judge::{Finding, Rule};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,7 +16,7 @@ pub struct Plan {
     /// The same seed gives the same run.
     pub seed: u64,
     /// A deliberate mistake in the engine.
-    pub mutation: Option<Mutation>,
+    pub mutation: Option<Mistake>,
     /// Exactly these faults can happen; none: those that the seed draws.
     pub focus: &'static [Fault],
     /// Whether the trace is kept as text; the run is the same.

@@ -181,7 +181,11 @@ impl World {
             match effect {
                 Effect::Call { id, op, .. } => replies.push(self.reply(id, &op)),
                 Effect::Answer(_, answer) => answers.push(answer),
-                Effect::Forward(..) | Effect::Bequeath(..) | Effect::Stopped => {}
+                Effect::Forward(..)
+                | Effect::Bequeath(..)
+                | Effect::Word(..)
+                | Effect::Onward(..)
+                | Effect::Stopped => {}
             }
         }
         (replies, answers)

@@ -4,6 +4,7 @@ use crate::engine::ending::Waiter;
 use crate::engine::groups::Room;
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
+use crate::engine::onward::Look;
 use crate::engine::records::LockRecord;
 use crate::engine::renew::{RewriteFor, Whereabouts};
 use crate::engine::slot::{SlotState, SlotWord};
@@ -28,6 +29,8 @@ pub(crate) struct Job {
     pub(crate) acquire: Acquire,
     asked_at: Instant,
     attempts: u8,
+    /// What is known of the name in the cluster that the shard comes from.
+    pub(crate) look: Option<Look>,
 }
 
 impl Job {
@@ -71,6 +74,7 @@ impl Engine {
             acquire,
             asked_at: self.now,
             attempts: 0,
+            look: None,
         });
     }
 
@@ -194,7 +198,7 @@ impl Engine {
             true => self.now + self.settings.group_ttl,
             false => job.asked_at + job.acquire.ttl,
         };
-        let promised = deadline.min(ctl.group.proven_until());
+        let promised = deadline.min(ctl.stay.proven_until());
         ctl.group.change_slot(at.slot, |slot| {
             slot.token = token;
             slot.revision = revision;
@@ -251,7 +255,7 @@ impl Engine {
     }
 
     /// The name is held, by this record.
-    fn contended(&mut self, job: Job, kv: &KeyValue) {
+    pub(crate) fn contended(&mut self, job: Job, kv: &KeyValue) {
         let Some((record, id)) = LockRecord::read(kv) else {
             tracing::error!(cluster = %self.settings.cluster, "a lock's record cannot be read");
             return self.refuse(job.ticket, Refusal::Held, self.settings.group_ttl);
@@ -289,6 +293,7 @@ impl Engine {
             Whereabouts::Slot(at) => self.enter_slot_again(job, at, id, token),
             Whereabouts::Loading => self.fail(job.ticket, Trouble::Loading),
             Whereabouts::OtherOwner => self.forward_entry(job, id, token),
+            Whereabouts::Neighbour(_) => self.enter_neighbour_again(job, id, token),
             Whereabouts::Unclaimed => self.fail(job.ticket, Trouble::Unclaimed),
             Whereabouts::Unknown => {
                 self.round.want_soon(self.now);
@@ -298,6 +303,29 @@ impl Engine {
                 self.want_check(group);
                 self.retry_acquire(job);
             }
+        }
+    }
+
+    /// The hold's group is this gateway's in another cluster: its table is the same.
+    fn enter_neighbour_again(&mut self, job: Job, id: LockId, token: Token) {
+        let group = self.table.get(id.group());
+        let renew = |ttl| {
+            let renew = Renew {
+                lock_id: id.clone(),
+                token,
+                ttl,
+                principal: None,
+            };
+            group.as_ref().map(|group| group.renew(self.now, &renew))
+        };
+        // A record is not rewritten from here: the stored TTL is the most.
+        let renewed = match renew(Some(job.acquire.ttl)) {
+            Some(FastRenewal::AskEngine) => renew(None),
+            renewed => renewed,
+        };
+        match renewed {
+            Some(FastRenewal::Renewed(told)) => self.granted(job.ticket, id, token, told, true),
+            _ => self.retry_acquire(job),
         }
     }
 

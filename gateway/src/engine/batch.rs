@@ -9,14 +9,13 @@ use crate::engine::claims::Claim;
 use crate::engine::group::GroupState;
 use crate::engine::lanes::Lane;
 use crate::engine::mutation::Mutation;
-use crate::engine::records::{self, GroupRecord};
+use crate::engine::records;
 use crate::engine::renew::Rewrite;
 use crate::engine::slot::SlotState;
-use crate::engine::tickets::Trouble;
 use crate::engine::writes::{EndingRef, WriteOp};
 use crate::lock_id::GroupId;
-use holdfast_store::{Compare, Get, Key, KeyRange, LeaseId, Put, Revision, Txn, TxnOp};
-use shard_map::ShardId;
+use holdfast_store::{Compare, Get, Key, KeyRange, Put, Revision, Txn, TxnOp};
+use shard_map::records::keys;
 
 /// Writes on their way in one transaction.
 #[derive(Debug)]
@@ -78,6 +77,16 @@ impl Engine {
             WriteOp::Delete(ending) => self.ending_key(*ending),
             WriteOp::OpenGroup(id) | WriteOp::RetireGroup(id) => self.own_group_key(*id),
             WriteOp::Claim(claim) => self.own_claim_key(claim),
+            WriteOp::Rekey(rekey) => self.own_group_key(rekey.group),
+            WriteOp::Switch(id) => self.own_group_key(*id),
+            WriteOp::Receive(id) => {
+                self.groups.arriving(*id)?;
+                Some(records::group_key(self.session.live()?.id, *id))
+            }
+            WriteOp::Copy(put) => {
+                self.groups.arriving(put.group)?;
+                Some(put.key())
+            }
         }
     }
 
@@ -95,6 +104,7 @@ impl Engine {
 
     pub(crate) fn ending_key(&self, ending: EndingRef) -> Option<Key> {
         let ctl = self.groups.get(ending.at.group)?;
+        (ctl.lease == ending.lease).then_some(())?;
         ctl.group.with_slot(ending.at.slot, |slot| {
             let this = slot.secret == ending.secret && slot.state() == SlotState::Ending;
             let name = slot.name.as_ref().filter(|_| this);
@@ -112,6 +122,10 @@ impl Engine {
             WriteOp::OpenGroup(id) => self.compile_open(*id),
             WriteOp::RetireGroup(id) => self.compile_retire(*id),
             WriteOp::Claim(claim) => self.compile_claim(claim),
+            WriteOp::Rekey(rekey) => self.compile_rekey(rekey),
+            WriteOp::Switch(id) => self.compile_switch(*id),
+            WriteOp::Receive(id) => self.compile_receive(*id),
+            WriteOp::Copy(put) => self.compile_copy(put),
         }
     }
 
@@ -143,6 +157,10 @@ impl Engine {
 
     /// Under the compare of its bundle: the record is as this gateway knows it.
     fn compile_delete(&self, ending: EndingRef) -> Option<Txn> {
+        if self.moves.has(ending.at.group) {
+            // There may be a copy of it: it is deleted when the move is over.
+            return None;
+        }
         let lock_key = self.ending_key(ending)?;
         let ctl = self.groups.get(ending.at.group)?;
         let revision = ctl.group.with_slot(ending.at.slot, |slot| slot.revision)?;
@@ -154,6 +172,9 @@ impl Engine {
     }
 
     fn compile_rewrite(&self, rewrite: &Rewrite) -> Option<Txn> {
+        if self.moves.has(rewrite.at.group) {
+            return None;
+        }
         let (group_compare, group_key) = self.group_compare(rewrite.at.group)?;
         let lease = self.groups.get(rewrite.at.group)?.lease;
         let lock_key = records::lock_key(rewrite.lock_id.name());
@@ -179,7 +200,7 @@ impl Engine {
         let key = self.own_group_key(id)?;
         let put = Put {
             key: key.clone(),
-            value: self.group_value(ctl.shard, ctl.lease),
+            value: self.group_value(ctl.shard, ctl.lease, None, None),
             lease: Some(ctl.lease),
         };
         Some(Txn {
@@ -204,7 +225,12 @@ impl Engine {
         let old_key = records::group_key(orphan.session, orphan.group);
         let put = Put {
             key: self.own_claim_key(claim)?,
-            value: self.group_value(claim.shard, orphan.lease),
+            value: self.group_value(
+                claim.shard,
+                orphan.lease,
+                claim.to.clone(),
+                claim.from.clone(),
+            ),
             lease: Some(orphan.lease),
         };
         let mut compare = vec![Compare::mod_revision(old_key.clone(), orphan.revision)];
@@ -218,24 +244,39 @@ impl Engine {
         })
     }
 
-    fn group_value(&self, shard: ShardId, lease: LeaseId) -> Vec<u8> {
-        let record = GroupRecord {
-            shard: shard.0,
-            lease: lease.to_string(),
-            session_ttl_ms: Some(self.settings.session_ttl.as_ms()),
-            to: None,
-            from: None,
-        };
-        serde_json::to_vec(&record).unwrap_or_default()
+    /// If the group's key and the shard's guard are as they were before the mark, the key goes, and
+    /// nothing else.
+    fn compile_switch(&self, id: GroupId) -> Option<Txn> {
+        let (group_compare, key) = self.group_compare(id)?;
+        let guard_key = keys::guard(self.groups.get(id)?.shard);
+        let guard = self.moves.of(id)?.guard;
+        let mut compare = vec![group_compare];
+        let unguarded = self.mutated(Mutation::SwitchWithoutGuard)
+            || self.mutated(Mutation::FinishedByClaimer) && guard == Revision::ABSENT;
+        if !unguarded {
+            compare.push(Compare::mod_revision(guard_key.clone(), guard));
+        }
+        Some(Txn {
+            compare,
+            then: vec![TxnOp::Delete(KeyRange::one(key.clone()))],
+            or_else: vec![get_key(key), get_all(guard_key)],
+        })
     }
 
     /// The write has become pointless before it was sent; it certainly did not happen.
     pub(crate) fn drop_op(&mut self, op: WriteOp) {
         match op {
             WriteOp::Grant(grant) => self.grant_undone(*grant),
-            WriteOp::Rewrite(rewrite) => self.fail_rewrite(*rewrite, Trouble::Unknown),
+            WriteOp::Rewrite(rewrite) => self.drop_rewrite(*rewrite),
             WriteOp::Claim(claim) => self.claim_ends(claim.orphan.group),
-            WriteOp::Delete(_) | WriteOp::OpenGroup(_) | WriteOp::RetireGroup(_) => {}
+            // Its group moves, or it has ended: whoever wants it sent queues it again.
+            WriteOp::Delete(ending) => self.endings.send_again(ending.at),
+            WriteOp::OpenGroup(_)
+            | WriteOp::RetireGroup(_)
+            | WriteOp::Rekey(_)
+            | WriteOp::Switch(_)
+            | WriteOp::Receive(_)
+            | WriteOp::Copy(_) => {}
         }
     }
 }

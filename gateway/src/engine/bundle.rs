@@ -62,7 +62,11 @@ impl Common {
             WriteOp::Rewrite(_)
             | WriteOp::OpenGroup(_)
             | WriteOp::RetireGroup(_)
-            | WriteOp::Claim(_) => Self::Nothing,
+            | WriteOp::Claim(_)
+            | WriteOp::Rekey(_)
+            | WriteOp::Switch(_)
+            | WriteOp::Receive(_)
+            | WriteOp::Copy(_) => Self::Nothing,
         }
     }
 }

@@ -7,12 +7,15 @@ use crate::engine::mutation::Mutation;
 use crate::engine::outcome::Question;
 use crate::engine::round::RoundId;
 use crate::engine::stats::EtcdCall;
+use crate::engine::survey::SurveyNo;
+use crate::engine::words::Place;
 use crate::engine::{Effect, Engine};
 use crate::lock_id::GroupId;
 use crate::time::{Instant, Millis};
 use holdfast_store::{Header, LeaseId, Op, Reply, StoreError, TxnReply};
 use shard_map::ShardId;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A call to the cluster. Never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,7 +39,13 @@ pub(crate) enum Purpose {
     Resolve(Question),
     Cold(Vec<ColdJob>),
     Orphans(Vec<Orphan>),
-    Survey(GroupId),
+    Survey(GroupId, SurveyNo),
+    /// A lease for a group that arrives.
+    PlaceLease(Box<Place>, LeaseId),
+    /// A revoke that another engine waits for.
+    RevokeFor(Arc<str>, GroupId, LeaseId),
+    /// Whether there is a key of the group, for another engine.
+    IsThere(Arc<str>, GroupId),
     /// Revokes that no one waits for.
     Revoke,
     /// The revoke of the session's lease when the gateway stops.
@@ -111,7 +120,12 @@ impl Engine {
             Purpose::Resolve(question) => self.on_resolved(question, result),
             Purpose::Cold(jobs) => self.on_cold(jobs, result),
             Purpose::Orphans(orphans) => self.on_orphans(orphans, result),
-            Purpose::Survey(group) => self.on_survey(group, result),
+            Purpose::Survey(group, no) => self.on_survey(group, no, result),
+            Purpose::PlaceLease(place, lease) => self.on_place_lease(*place, lease, sent, result),
+            Purpose::RevokeFor(from, group, lease) => {
+                self.on_revoked_for(&from, group, lease, &result);
+            }
+            Purpose::IsThere(from, group) => self.on_is_there(&from, group, result),
             Purpose::Revoke => {}
             Purpose::LastRevoke(lease) => self.on_session_revoked(lease, result),
             Purpose::Heirs => self.on_heirs(result),

@@ -11,7 +11,9 @@
 use crate::engine::calls::{Purpose, as_txn};
 use crate::engine::group::{GroupCtl, GroupState};
 use crate::engine::owners::{Owned, Owner};
-use crate::engine::records::{GroupRecord, SessionId, SessionRecord};
+use crate::engine::records::{
+    GroupRecord, SessionId, SessionRecord, SourceRecord, Stage, TargetRecord,
+};
 use crate::engine::table::Group;
 use crate::engine::writes::{SlotRef, WriteOp};
 use crate::engine::{Engine, records};
@@ -69,7 +71,11 @@ pub(crate) struct Claim {
     pub(crate) orphan: Orphan,
     pub(crate) shard: ShardId,
     /// Of the owner that is gone.
-    session_ttl: Millis,
+    pub(crate) session_ttl: Millis,
+    /// It was moving to another cluster,
+    pub(crate) to: Option<TargetRecord>,
+    /// or had come from one.
+    pub(crate) from: Option<SourceRecord>,
 }
 
 /// The groups of other sessions, and the claims on their way.
@@ -78,6 +84,8 @@ pub(crate) struct Claims {
     under_way: BTreeSet<GroupId>,
     /// Sessions that are gone and left groups: when that was first seen.
     gone_since: BTreeMap<SessionId, Instant>,
+    /// Groups that were arriving when their session ended: their source is asked.
+    pub(crate) arriving: BTreeMap<GroupId, Claim>,
     /// The sessions of the last round.
     pub(crate) alive: Sessions,
     /// Only a deliberate mistake puts any here.
@@ -201,20 +209,29 @@ impl Engine {
                 Some(GroupRecord {
                     shard,
                     session_ttl_ms,
-                    to: None,
-                    from: None,
+                    to,
+                    from,
                     ..
                 }) => {
+                    let arrives = from
+                        .as_ref()
+                        .is_some_and(|from| from.stage == Stage::Arriving);
                     let session_ttl = Millis::from_ms(session_ttl_ms.unwrap_or(0));
                     let claim = Claim {
                         orphan,
                         shard: ShardId(shard),
                         session_ttl,
+                        to,
+                        from,
                     };
-                    self.queue_write(WriteOp::Claim(claim));
+                    if arrives {
+                        self.claims.arriving.insert(orphan.group, claim);
+                        self.ask_source(orphan.group);
+                    } else {
+                        self.queue_write(WriteOp::Claim(claim));
+                    }
                 }
-                // Changed since, not readable, or on its way between clusters: looked at again
-                // in the next round.
+                // Changed since, or not readable: looked at again in the next round.
                 _ => self.claim_ends(orphan.group),
             }
         }
@@ -226,6 +243,8 @@ impl Engine {
             orphan,
             shard,
             session_ttl,
+            to,
+            from,
         } = claim;
         self.claim_ends(orphan.group);
         self.owners.remove(orphan.group);
@@ -241,6 +260,8 @@ impl Engine {
         ctl.claimed_at = self.now;
         ctl.claimed_from = Some(orphan.session);
         ctl.heir_of_ttl = session_ttl;
+        ctl.to.clone_from(&to);
+        ctl.from = from;
         let old = self
             .old_tables
             .iter()
@@ -258,6 +279,10 @@ impl Engine {
         }
         self.groups.insert(ctl);
         self.round.want();
+        if let Some(to) = to {
+            self.undo_of_claimed(orphan.group, &to);
+        }
+        self.leave_source(orphan.group);
         self.want_load(orphan.group);
     }
 

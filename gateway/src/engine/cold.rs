@@ -2,13 +2,16 @@
 //! record is read by name.
 //!
 //! The answer "not held" is definite when the shard's guard, read at the same revision as the
-//! record, is active here: then no other cluster can have the record. Many look-ups share a read.
+//! record, is active here and says no `from`: then no other cluster can have the record. With a `from`
+//! the other cluster is asked in between (`onward.rs`). Many look-ups share a read.
 
 use crate::engine::Engine;
+use crate::engine::acquire::Job;
 use crate::engine::calls::{Purpose, as_txn};
 use crate::engine::ending::ReleaseJob;
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
+use crate::engine::onward::{Look, To};
 use crate::engine::records::{self, LockRecord};
 use crate::engine::renew::{RenewJob, RewriteJob, Whereabouts};
 use crate::engine::round::RoundId;
@@ -20,7 +23,7 @@ use crate::names::{Principal, Token};
 use crate::service::{Ended, Forward, ReleaseOutcome, RenewOutcome};
 use holdfast_store::{Get, KeyRange, KeyValue, Op, Reply, StoreError, Txn, TxnOpReply};
 use shard_map::ShardId;
-use shard_map::records::keys;
+use shard_map::records::{GuardState, keys};
 use std::collections::VecDeque;
 
 /// A look-up by name.
@@ -31,6 +34,8 @@ pub(crate) struct ColdJob {
     attempts: u8,
     /// Which round it waits for, or has waited for, to show the owner.
     round: Option<RoundId>,
+    /// What is known of the name in the cluster that the shard comes from.
+    look: Option<Look>,
 }
 
 /// What was asked.
@@ -40,6 +45,8 @@ pub(crate) enum ColdAsk {
     Release(ReleaseJob),
     /// The record is wanted, to be written with a longer TTL.
     Rewrite(Box<RewriteJob>),
+    /// Another engine wants to grant the name if it has no record here.
+    Look(Box<Job>),
 }
 
 impl ColdAsk {
@@ -48,14 +55,16 @@ impl ColdAsk {
             Self::Renew(job) => job.ticket,
             Self::Release(job) => job.ticket,
             Self::Rewrite(job) => job.ticket(),
+            Self::Look(job) => job.ticket,
         }
     }
 
-    fn lock_id(&self) -> &LockId {
+    fn name(&self) -> &str {
         match self {
-            Self::Renew(job) => &job.renew.lock_id,
-            Self::Release(job) => &job.release.lock_id,
-            Self::Rewrite(job) => &job.renew.lock_id,
+            Self::Look(job) => job.acquire.name.as_str(),
+            Self::Renew(job) => job.renew.lock_id.name(),
+            Self::Release(job) => job.release.lock_id.name(),
+            Self::Rewrite(job) => job.renew.lock_id.name(),
         }
     }
 
@@ -64,14 +73,17 @@ impl ColdAsk {
             Self::Renew(job) => job.renew.principal.as_ref(),
             Self::Release(job) => job.release.principal.as_ref(),
             Self::Rewrite(job) => job.renew.principal.as_ref(),
+            Self::Look(_) => None,
         }
     }
 
-    fn token(&self) -> Token {
+    /// The hold that it is about; `None` of a look, which is about a name.
+    fn hold(&self) -> Option<(&LockId, Token)> {
         match self {
-            Self::Renew(job) => job.renew.token,
-            Self::Release(job) => job.release.token,
-            Self::Rewrite(job) => job.renew.token,
+            Self::Renew(job) => Some((&job.renew.lock_id, job.renew.token)),
+            Self::Release(job) => Some((&job.release.lock_id, job.release.token)),
+            Self::Rewrite(job) => Some((&job.renew.lock_id, job.renew.token)),
+            Self::Look(_) => None,
         }
     }
 }
@@ -83,23 +95,33 @@ impl ColdJob {
             ask,
             attempts: 0,
             round: None,
+            look: None,
         }
+    }
+
+    pub(crate) fn with_look(mut self, look: Option<Look>) -> Self {
+        self.look = look;
+        self
+    }
+
+    pub(crate) fn shard(&self) -> ShardId {
+        self.shard
     }
 
     pub(crate) fn ticket(&self) -> Ticket {
         self.ask.ticket()
     }
 
-    pub(crate) fn lock_id(&self) -> &LockId {
-        self.ask.lock_id()
+    pub(crate) fn lock_id(&self) -> Option<&LockId> {
+        self.ask.hold().map(|(id, _)| id)
     }
 
-    /// What another gateway is to be asked; a rewrite never is.
+    /// What another gateway is to be asked; a rewrite and a look never are.
     pub(crate) fn to_forward(&self) -> Option<Forward> {
         match &self.ask {
             ColdAsk::Renew(job) => Some(Forward::Renew(job.renew.clone())),
             ColdAsk::Release(job) => Some(Forward::Release(job.release.clone())),
-            ColdAsk::Rewrite(_) => None,
+            ColdAsk::Rewrite(_) | ColdAsk::Look(_) => None,
         }
     }
 }
@@ -145,7 +167,7 @@ impl Engine {
             }
             self.stats.cold_lookups.add(jobs.len() as u64);
             let gets = jobs.iter().flat_map(|job| {
-                let record = KeyRange::one(records::lock_key(job.ask.lock_id().name()));
+                let record = KeyRange::one(records::lock_key(job.ask.name()));
                 [
                     Get::all(record),
                     Get::all(KeyRange::one(keys::guard(job.shard))),
@@ -193,23 +215,70 @@ impl Engine {
         if let ColdAsk::Rewrite(rewrite) = job.ask {
             return self.rewrite_read(*rewrite, record);
         }
-        if !matches!(read_guard(guard), GuardSeen::Read(guard, _) if admits(&guard)) {
-            return self.fail(job.ask.ticket(), Trouble::Moving);
+        if let ColdAsk::Look(looking) = job.ask {
+            return self.looked(*looking, record);
         }
-        let Some(kv) = record else {
-            return self.not_held(&job.ask, Ended::Expired);
+        let read = record.map(|kv| (kv, LockRecord::read(kv)));
+        let (id, token) = match job.ask.hold() {
+            Some((id, token)) => (id.clone(), token),
+            None => return,
         };
-        let Some((record, id)) = LockRecord::read(kv) else {
-            return self.fail(job.ask.ticket(), Trouble::Unknown);
-        };
-        if id != *job.ask.lock_id() {
-            return self.not_held(&job.ask, Ended::Stolen);
+        match read {
+            Some((_, None)) => self.fail(job.ask.ticket(), Trouble::Unknown),
+            Some((kv, Some((record, found)))) if found == id => {
+                let own = record.is_open_to(job.ask.principal());
+                if !own || record.fencing_token(kv) != token {
+                    return self.wrong_token(&job.ask);
+                }
+                self.held_somewhere(job, &id);
+            }
+            other => {
+                let ended = other.map_or(Ended::Expired, |_| Ended::Stolen);
+                self.not_here(job, &read_guard(guard), ended);
+            }
         }
-        let own = record.is_open_to(job.ask.principal());
-        if !own || record.fencing_token(kv) != job.ask.token() {
-            return self.wrong_token(&job.ask);
+    }
+
+    /// The hold has no record here. That is the whole truth if the guard, read at the same revision, is
+    /// active, and nothing of the shard can still be elsewhere.
+    fn not_here(&mut self, job: ColdJob, guard: &GuardSeen, ended: Ended) {
+        if self.is_to_look(job.look.as_ref())
+            && let Some(look) = job.look.clone()
+        {
+            let (to, look) = self.back_from_look(look);
+            return self.hold_goes_on(to, &job, Some(look));
         }
-        self.held_somewhere(job, &id);
+        match guard {
+            GuardSeen::Read(guard, _) if admits(guard) => self.not_held(&job.ask, ended),
+            GuardSeen::Read(guard, revision) if guard.state == GuardState::Active => {
+                match &guard.from {
+                    Some(from) if !self.has_looked(job.look.as_ref(), *revision) => {
+                        let look = self.look_for(*revision);
+                        self.hold_goes_on(To::Cluster(from.to_shared()), &job, Some(look));
+                    }
+                    _ => self.not_held(&job.ask, ended),
+                }
+            }
+            GuardSeen::Read(guard, _) => match &guard.to {
+                Some(to) => self.hold_goes_on(To::Cluster(to.to_shared()), &job, None),
+                None => self.fail(job.ask.ticket(), Trouble::Moving),
+            },
+            _ if self.tickets.has_come_on(job.ticket()) => self.look_again(job, Trouble::Moving),
+            _ => self.hold_goes_on(To::Before, &job, None),
+        }
+    }
+
+    /// A name was looked for in the stead of the cluster that its shard goes to.
+    fn looked(&mut self, mut job: Job, record: Option<&KeyValue>) {
+        match (record, job.look.take()) {
+            (Some(record), _) => self.contended(job, record),
+            (None, Some(look)) => {
+                let (to, look) = self.back_from_look(look);
+                job.look = Some(look);
+                self.acquire_goes_on(to, job);
+            }
+            (None, None) => self.queue_acquire(job),
+        }
     }
 
     /// The record is there, so the hold lives and has an owner.
@@ -219,8 +288,11 @@ impl Engine {
             Whereabouts::Slot(_) => match job.ask {
                 ColdAsk::Renew(job) => self.renew_somewhere(job),
                 ColdAsk::Release(job) => self.release_somewhere(job),
-                ColdAsk::Rewrite(_) => {}
+                ColdAsk::Rewrite(_) | ColdAsk::Look(_) => {}
             },
+            Whereabouts::Neighbour(cluster) => {
+                self.hold_goes_on(To::Cluster(cluster), &job, None);
+            }
             Whereabouts::NoSlot(group) => {
                 self.want_check(group);
                 self.look_again(job, Trouble::Unknown);
@@ -255,8 +327,9 @@ impl Engine {
                 self.cold.ownerless.push(job);
                 self.round.want_soon(self.now);
             } else {
-                let id = job.lock_id().clone();
-                self.held_somewhere(job, &id);
+                if let Some(id) = job.lock_id().cloned() {
+                    self.held_somewhere(job, &id);
+                }
             }
         }
     }
@@ -265,7 +338,7 @@ impl Engine {
         match ask {
             ColdAsk::Renew(job) => self.answer_renew(job.ticket, RenewOutcome::Ended(ended)),
             ColdAsk::Release(job) => self.answer_release(job.ticket, ReleaseOutcome::Released),
-            ColdAsk::Rewrite(_) => {}
+            ColdAsk::Rewrite(_) | ColdAsk::Look(_) => {}
         }
     }
 
@@ -277,7 +350,7 @@ impl Engine {
             ColdAsk::Release(job) => {
                 self.answer_release(job.ticket, ReleaseOutcome::TokenMismatch);
             }
-            ColdAsk::Rewrite(_) => {}
+            ColdAsk::Rewrite(_) | ColdAsk::Look(_) => {}
         }
     }
 }

@@ -52,6 +52,19 @@ impl Hop {
 }
 
 impl Course {
+    /// Which of the gateway's clusters has the group of this hold, as far as it is known: it may have
+    /// moved, or not have moved yet, whatever the map says.
+    pub fn place_of_hold<'a>(
+        table: &Table,
+        mut clusters: impl Iterator<Item = (&'a Arc<str>, &'a Owners)>,
+        id: &LockId,
+    ) -> Option<usize> {
+        match table.cluster_of(id.group()) {
+            Some(own) => clusters.position(|(name, _)| *name == own),
+            None => clusters.position(|(_, owners)| owners.has(id.group())),
+        }
+    }
+
     /// Where a client's request about this lock of `cluster` goes first.
     pub fn of_request(owners: &Owners, table: &Table, cluster: &Arc<str>, id: &LockId) -> Self {
         let group = id.group();

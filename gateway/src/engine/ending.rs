@@ -9,6 +9,7 @@ use crate::engine::acquire::Job;
 use crate::engine::cold::{ColdAsk, ColdJob};
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
+use crate::engine::onward::To;
 use crate::engine::records::LockRecord;
 use crate::engine::renew::{RenewJob, Whereabouts};
 use crate::engine::slot::{AtomicSlotWord, SlotState, SlotWord};
@@ -95,6 +96,10 @@ impl Engine {
         match self.whereabouts(&job.release.lock_id) {
             Whereabouts::Slot(at) => self.release_slot(job, at),
             Whereabouts::Loading => self.fail(job.ticket, Trouble::Loading),
+            Whereabouts::Neighbour(cluster) => {
+                let job = ColdJob::new(job.shard, ColdAsk::Release(job));
+                self.hold_goes_on(To::Cluster(cluster), &job, None);
+            }
             Whereabouts::OtherOwner if self.may_ask_owner(job.ticket, &job.release.lock_id) => {
                 self.forward_job(ColdJob::new(job.shard, ColdAsk::Release(job)));
             }
@@ -185,12 +190,37 @@ impl Engine {
         let Some(secret) = ctl.group.with_slot(at.slot, |slot| slot.secret) else {
             return;
         };
+        let lease = ctl.lease;
         let ending = self.endings.0.entry(at).or_default();
         if ending.waiters.is_empty() {
-            self.writes
-                .send_soon(WriteOp::Delete(EndingRef { at, secret }));
+            let delete = EndingRef { at, secret, lease };
+            self.writes.send_soon(WriteOp::Delete(delete));
         }
         ending.waiters.extend(waiter);
+    }
+
+    /// The holds of the group that are ending.
+    pub(crate) fn endings_of(&self, group: GroupId) -> Vec<EndingRef> {
+        let slot = |index| SlotRef {
+            group,
+            slot: SlotIndex(index),
+        };
+        let of_group = self.endings.0.range(slot(0)..=slot(u16::MAX));
+        let Some(ctl) = self.groups.get(group) else {
+            return Vec::new();
+        };
+        let ending = |at: SlotRef| {
+            let secret = ctl.group.with_slot(at.slot, |slot| slot.secret)?;
+            let lease = ctl.lease;
+            Some(EndingRef { at, secret, lease })
+        };
+        of_group.filter_map(|(at, _)| ending(*at)).collect()
+    }
+
+    /// A hold has ended while its group was on its way here.
+    pub(crate) fn end_after_take(&mut self, ending: EndingRef) {
+        self.endings.0.entry(ending.at).or_default();
+        self.queue_expiry(ending);
     }
 
     /// Has the wheel look at the hold when its deadline comes.
@@ -232,11 +262,12 @@ impl Engine {
                 slot.set_armed(Tick::NONE);
                 Some((slot.word.expire(now), slot.secret))
             });
+            let lease = ctl.lease;
             match outcome.flatten() {
                 Some((Ok(()), secret)) => {
                     self.stats.expired.add(1);
                     self.endings.0.entry(at).or_default();
-                    self.queue_expiry(EndingRef { at, secret });
+                    self.queue_expiry(EndingRef { at, secret, lease });
                 }
                 Some((Err(word), _)) if word.state == SlotState::Held => {
                     self.arm(at, word.deadline);
@@ -248,8 +279,9 @@ impl Engine {
 
     /// The delete did not happen, or not for certain. `record` is what etcd has at the name.
     pub(crate) fn delete_refused(&mut self, ending: EndingRef, record: Option<&KeyValue>) {
-        let EndingRef { at, secret } = ending;
-        let Some(ctl) = self.groups.get(at.group) else {
+        let EndingRef { at, secret, lease } = ending;
+        let ctl = self.groups.get(at.group);
+        let Some(ctl) = ctl.filter(|ctl| ctl.lease == lease) else {
             return;
         };
         let own = record.filter(|kv| {
@@ -270,8 +302,9 @@ impl Engine {
 
     /// The hold's record is certainly not in etcd any more.
     pub(crate) fn hold_ended(&mut self, ending: EndingRef) {
-        let EndingRef { at, secret } = ending;
-        let Some(ctl) = self.groups.get_mut(at.group) else {
+        let EndingRef { at, secret, lease } = ending;
+        let ctl = self.groups.get_mut(at.group);
+        let Some(ctl) = ctl.filter(|ctl| ctl.lease == lease) else {
             return;
         };
         let this = ctl.group.with_slot(at.slot, |slot| {

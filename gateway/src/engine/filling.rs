@@ -52,6 +52,7 @@ impl Filling {
         let common = Common::of(&op);
         self.bytes += match &op {
             WriteOp::Grant(grant) => grant.job.bytes(),
+            WriteOp::Copy(put) => put.bytes(),
             _ => 0,
         };
         let begun = match common {

@@ -5,9 +5,10 @@
 //! told that nothing is known.
 
 use crate::engine::acquire::Job;
-use crate::engine::cold::ColdJob;
+use crate::engine::cold::{ColdAsk, ColdJob};
 use crate::engine::ending::ReleaseJob;
 use crate::engine::mutation::Mutation;
+use crate::engine::onward::Look;
 use crate::engine::owners::{Owned, Owner};
 use crate::engine::renew::RenewJob;
 use crate::engine::tickets::{Answer, Kind, Ticket, Trouble, Via};
@@ -51,6 +52,37 @@ impl Engine {
         if is_after_owner && kind == Kind::Renew && self.mutated(Mutation::NotTheirsTakenAsLost) {
             return self.answer_renew(ticket, RenewOutcome::Ended(Ended::Expired));
         }
+        self.begin_hold(ticket, shard, forward);
+    }
+
+    /// As the engine of another cluster has begun with it.
+    pub(crate) fn go_on_with_hold(
+        &mut self,
+        ticket: Ticket,
+        shard: ShardId,
+        forward: Forward,
+        look: Option<Look>,
+    ) {
+        let is_here = self.groups.get(forward.lock_id().group()).is_some();
+        if look.is_none() || is_here {
+            return self.begin_hold(ticket, shard, forward);
+        }
+        let ask = match forward {
+            Forward::Renew(renew) => ColdAsk::Renew(RenewJob {
+                ticket,
+                shard,
+                renew,
+            }),
+            Forward::Release(release) => ColdAsk::Release(ReleaseJob {
+                ticket,
+                shard,
+                release,
+            }),
+        };
+        self.queue_cold(ColdJob::new(shard, ask).with_look(look));
+    }
+
+    fn begin_hold(&mut self, ticket: Ticket, shard: ShardId, forward: Forward) {
         match forward {
             Forward::Renew(renew) => self.renew_somewhere(RenewJob {
                 ticket,
@@ -82,8 +114,9 @@ impl Engine {
 
     /// Asks the owner in the client's stead.
     pub(crate) fn forward_job(&mut self, job: ColdJob) {
+        let id = job.lock_id();
         match (
-            self.owner_to_ask(job.ticket(), job.lock_id()),
+            id.and_then(|id| self.owner_to_ask(job.ticket(), id)),
             job.to_forward(),
         ) {
             (Some(owner), Some(forward)) => {

@@ -1,8 +1,9 @@
 //! One lease group, as the engine knows it: its key, its state, and which of its slots are free.
 
-use crate::engine::records::SessionId;
+use crate::engine::arrivals::Arrival;
+use crate::engine::records::{SessionId, SourceRecord, TargetRecord};
 use crate::engine::slot::{SlotState, SlotWord};
-use crate::engine::table::{Group, Slot};
+use crate::engine::table::{Group, Slot, Stay};
 use crate::engine::wheel::Tick;
 use crate::limits;
 use crate::lock_id::SlotIndex;
@@ -26,6 +27,8 @@ pub(crate) enum GroupState {
     Loading,
     /// It is empty, and its key is being deleted.
     Retiring,
+    /// It arrives from another cluster, whose engine has its slots until then.
+    Arriving,
 }
 
 /// A short name of a group, for the wheel. Used again when the group is gone.
@@ -36,6 +39,8 @@ pub(crate) struct GroupNumber(pub(crate) u32);
 #[derive(Debug)]
 pub(crate) struct GroupCtl {
     pub(crate) group: Arc<Group>,
+    /// How far its lease in this cluster is proven.
+    pub(crate) stay: Arc<Stay>,
     /// Given when it is put among the others.
     pub(crate) number: GroupNumber,
     pub(crate) shard: ShardId,
@@ -58,6 +63,13 @@ pub(crate) struct GroupCtl {
     /// Records on its lease that this version cannot read: they are not served, but the lease
     /// must live for them.
     pub(crate) unreadable: usize,
+    /// A write of its key is on its way that changes it.
+    pub(crate) rekeying: bool,
+    /// What its key says: it moves to another cluster,
+    pub(crate) to: Option<TargetRecord>,
+    /// or has come from one.
+    pub(crate) from: Option<SourceRecord>,
+    pub(crate) arrival: Option<Arrival>,
     free: Vec<SlotIndex>,
     used: usize,
     pub(crate) empty_since: Instant,
@@ -72,6 +84,7 @@ impl GroupCtl {
         now: Instant,
     ) -> Self {
         Self {
+            stay: group.stay(),
             group,
             number: GroupNumber::default(),
             shard,
@@ -85,6 +98,10 @@ impl GroupCtl {
             check_due: now + limits::SURVEY_INTERVAL,
             ends: 0,
             unreadable: 0,
+            rekeying: false,
+            to: None,
+            from: None,
+            arrival: None,
             free: Vec::new(),
             used: 0,
             empty_since: now,
@@ -169,18 +186,37 @@ impl GroupCtl {
             }
         }
         self.used = held.len();
+        self.stay = old.stay();
         self.group = old;
         self.state = GroupState::Closed;
         self.group.begin_serving();
         held
     }
 
+    /// Counts its slots, which another engine has filled.
+    pub(crate) fn recount(&mut self, now: Instant) {
+        let slots = self.group.slots();
+        let free = (0..)
+            .zip(slots.iter())
+            .filter(|(_, slot)| slot.state() == SlotState::Free);
+        self.free = free.map(|(index, _)| SlotIndex(index)).collect();
+        self.used = slots.len() - self.free.len();
+        self.empty_since = now;
+    }
+
     /// Whether its key is confirmed and nothing is under way that would change it.
     pub(crate) fn is_settled(&self) -> bool {
-        matches!(
-            self.state,
-            GroupState::Open | GroupState::Closed | GroupState::Loading
-        )
+        let is_written = match self.state {
+            GroupState::Open | GroupState::Closed | GroupState::Loading => true,
+            GroupState::Arriving => self.revision != Revision::ABSENT,
+            GroupState::Granting | GroupState::Writing | GroupState::Retiring => false,
+        };
+        is_written && !self.rekeying
+    }
+
+    /// Whether nothing of it can be in another cluster.
+    pub(crate) fn is_only_here(&self) -> bool {
+        self.to.is_none() && self.from.is_none() && !self.rekeying
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) enum Room {
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     by_id: BTreeMap<GroupId, GroupCtl>,
+    /// Those that arrive from another cluster: its engine has their slots until they are taken.
+    arriving: BTreeMap<GroupId, GroupCtl>,
     /// By number; a number that is free may name a group that is gone.
     by_number: Vec<GroupId>,
     free_numbers: Vec<GroupNumber>,
@@ -62,6 +64,28 @@ impl Groups {
 
     pub(crate) fn locks(&self) -> usize {
         self.by_id.values().map(GroupCtl::used).sum()
+    }
+
+    pub(crate) fn arriving(&self, group: GroupId) -> Option<&GroupCtl> {
+        self.arriving.get(&group)
+    }
+
+    pub(crate) fn arriving_mut(&mut self, group: GroupId) -> Option<&mut GroupCtl> {
+        self.arriving.get_mut(&group)
+    }
+
+    pub(crate) fn insert_arriving(&mut self, ctl: GroupCtl) {
+        self.arriving.insert(ctl.group.id, ctl);
+    }
+
+    pub(crate) fn remove_arriving(&mut self, group: GroupId) -> Option<GroupCtl> {
+        self.arriving.remove(&group)
+    }
+
+    /// Those that are here, and those that arrive.
+    pub(crate) fn with_arriving(&self) -> impl Iterator<Item = (GroupId, &GroupCtl)> {
+        let arriving = self.arriving.iter().map(|(id, ctl)| (*id, ctl));
+        self.iter().chain(arriving)
     }
 
     /// The group of an entry in the wheel. It may be another than the entry was made for, when
@@ -101,28 +125,30 @@ impl Groups {
     pub(crate) fn take_all(&mut self) -> Vec<GroupId> {
         self.by_number.clear();
         self.free_numbers.clear();
+        self.arriving.clear();
         std::mem::take(&mut self.by_id).into_keys().collect()
     }
 
     /// The groups whose key a linearizable read must show: id, lease, and revision.
     pub(crate) fn settled(&self) -> Vec<(GroupId, LeaseId, Revision)> {
-        self.iter()
+        self.with_arriving()
             .filter(|(_, ctl)| ctl.is_settled())
             .map(|(id, ctl)| (id, ctl.lease, ctl.revision))
             .collect()
     }
 
     pub(crate) fn prove(&self, group: GroupId, until: Instant) {
-        if let Some(ctl) = self.get(group) {
-            ctl.group
-                .set_proven_until(until.max(ctl.group.proven_until()));
+        if let Some(ctl) = self.get(group).or_else(|| self.arriving(group)) {
+            ctl.stay
+                .set_proven_until(until.max(ctl.stay.proven_until()));
         }
     }
 
     pub(crate) fn void_proofs(&self) {
         self.by_id
             .values()
-            .for_each(|ctl| ctl.group.set_proven_until(Instant::NEVER));
+            .chain(self.arriving.values())
+            .for_each(|ctl| ctl.stay.set_proven_until(Instant::NEVER));
     }
 }
 
@@ -170,7 +196,7 @@ impl Engine {
         };
         // The grant of a lease is replicated like a write, so it proves the lease from its send;
         // nothing is promised on it before the group's key is confirmed.
-        ctl.group.set_proven_until(proof::proven_until(sent, ttl));
+        ctl.stay.set_proven_until(proof::proven_until(sent, ttl));
         ctl.state = GroupState::Writing;
         self.queue_write(WriteOp::OpenGroup(id));
     }
@@ -224,7 +250,7 @@ impl Engine {
         while let Some(id) = self.shard_mut(shard).with_room.last().copied() {
             match self.groups.get_mut(id) {
                 Some(ctl) if ctl.state == GroupState::Open && ctl.room() > 0 => {
-                    if ctl.group.proven_until() <= self.now {
+                    if ctl.stay.proven_until() <= self.now {
                         self.round.want();
                         return Room::Unproven;
                     }
@@ -264,15 +290,17 @@ impl Engine {
     /// The group's key is not what this gateway wrote, as a linearizable read has shown: its
     /// table is void. What waits for one of its locks is looked up in etcd.
     pub(crate) fn group_lost(&mut self, id: GroupId) {
+        self.place_lost(id);
         let Some(ctl) = self.groups.remove(id) else {
             return;
         };
+        self.move_lost(id);
         tracing::warn!(
             cluster = %self.settings.cluster, group = %id, locks = ctl.used(), "lease group lost"
         );
         self.stats.groups_lost.add(1);
         self.stats.locks_lost.add(ctl.used() as u64);
-        self.table.remove(id);
+        self.table.remove(id, &self.proof);
         self.survey_ends(id);
         self.endings_of_lost_group(id);
     }
@@ -281,8 +309,8 @@ impl Engine {
     pub(crate) fn leases_due(&self) -> Vec<LeaseId> {
         let wanted = self.now + Millis::from_ms(self.settings.group_ttl.as_ms() / 2);
         self.groups
-            .iter()
-            .filter(|(_, ctl)| ctl.is_settled() && ctl.group.proven_until() < wanted)
+            .with_arriving()
+            .filter(|(_, ctl)| ctl.is_settled() && ctl.stay.proven_until() < wanted)
             .map(|(_, ctl)| ctl.lease)
             .take(limits::KEEPALIVE_BURST_MAX)
             .collect()
@@ -312,18 +340,22 @@ impl Engine {
                 };
                 ctl.used() == 0
                     && ctl.unreadable == 0
+                    && ctl.is_only_here()
                     && matches!(ctl.state, GroupState::Open | GroupState::Closed)
                     && now.since(ctl.empty_since) >= patience
             })
             .map(|(id, _)| id)
             .take(limits::BATCH_BUNDLES_MAX)
             .collect();
-        for id in empty {
-            if let Some(ctl) = self.groups.get_mut(id) {
-                ctl.state = GroupState::Retiring;
-                self.survey_ends(id);
-                self.queue_write(WriteOp::RetireGroup(id));
-            }
+        empty.into_iter().for_each(|id| self.retire(id));
+    }
+
+    /// Ends an empty group that takes no grants.
+    pub(crate) fn retire(&mut self, id: GroupId) {
+        if let Some(ctl) = self.groups.get_mut(id) {
+            ctl.state = GroupState::Retiring;
+            self.survey_ends(id);
+            self.queue_write(WriteOp::RetireGroup(id));
         }
     }
 
@@ -337,7 +369,7 @@ impl Engine {
                     .all(|slot| slot.state() == SlotState::Free),
                 "a group with locks is not retired"
             );
-            self.table.remove(id);
+            self.table.remove(id, &self.proof);
             self.revoke(ctl.lease);
         }
     }

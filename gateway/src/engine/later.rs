@@ -25,6 +25,10 @@ pub(crate) enum Task {
     OpenGroup(ShardId),
     ReadGuard(ShardId),
     Survey(GroupId),
+    SurveyToMove(GroupId),
+    Undo(GroupId, LeaseId),
+    LeaveSource(GroupId),
+    AskSource(GroupId),
     /// Write nothing more to the cluster before this.
     Resume,
 }
@@ -73,6 +77,10 @@ impl Engine {
                 Task::OpenGroup(shard) => self.open_group_after_backoff(shard),
                 Task::ReadGuard(shard) => self.want_guard(shard),
                 Task::Survey(group) => self.start_load(group),
+                Task::SurveyToMove(group) => self.survey_to_move(group),
+                Task::Undo(group, lease) => self.undo_again(group, lease),
+                Task::LeaveSource(group) => self.leave_source(group),
+                Task::AskSource(group) => self.ask_source(group),
                 Task::Resume => self.writes.resume(),
             }
         }

@@ -20,10 +20,13 @@
 //! | `bundle`, `batch`, `lanes`, `outcome` | writes as transactions; what came of them |
 //! | `acquire`, `renew`, `ending` | the life of a hold |
 //! | `course`, `cold`, `owners`, `forward` | requests about locks that no table here knows, or that other gateways own |
+//! | `onward` | requests that another cluster's engine goes on with, because their shard moves |
+//! | `moves`, `arrivals`, `rekey`, `words` | groups that move between two clusters of one gateway |
 //! | `claims`, `heritage`, `survey` | groups of sessions that are gone; comparing tables with etcd |
 
 mod acquire;
 mod alarm;
+mod arrivals;
 mod batch;
 mod bundle;
 mod calls;
@@ -40,11 +43,14 @@ mod heritage;
 mod invariants;
 mod lanes;
 mod later;
+mod moves;
 mod mutation;
+mod onward;
 mod outcome;
 mod owners;
 mod proof;
 mod records;
+mod rekey;
 mod renew;
 mod round;
 mod session;
@@ -57,6 +63,7 @@ mod table;
 mod tickets;
 mod turns;
 mod wheel;
+mod words;
 mod writes;
 
 pub use calls::CallId;
@@ -64,6 +71,7 @@ pub use course::{Course, Hop};
 pub use heritage::Heritage;
 pub use invariants::InvariantId;
 pub use mutation::Mutation;
+pub use onward::{Onward, To};
 pub use owners::{Owner, Owners};
 pub use records::SessionId;
 pub(crate) use records::all_sessions;
@@ -72,6 +80,7 @@ pub use stats::{EngineStats, EtcdCall, RENEWAL_MARGIN_BOUNDS, RenewalMargins, Sp
 pub use table::{ClusterProof, Table};
 pub(crate) use tickets::Trouble;
 pub use tickets::{Answer, Ticket};
+pub use words::Word;
 
 use crate::limits;
 use crate::service::{Acquire, Forward, ForwardOutcome, Release, Renew};
@@ -100,6 +109,10 @@ pub enum Input {
     /// A client's request that was forwarded to this session's gateway, which does not own the
     /// lock's group: the owner is looked up.
     NotTheirs(Ticket, ShardId, Forward, SessionId),
+    /// A request that another engine of this gateway has sent on ([`Effect::Onward`]).
+    Onward(Ticket, Box<Onward>),
+    /// What the engine of this cluster says, of this gateway ([`Effect::Word`]).
+    Word(Arc<str>, Word),
     /// What came of an [`Effect::Forward`].
     ForwardAnswered(Ticket, ForwardOutcome),
     /// A gateway that stops tells how long the holds of a group may last that falls to this one.
@@ -132,6 +145,13 @@ pub enum Effect {
     },
     /// Answer a request.
     Answer(Ticket, Answer),
+    /// The request is no longer this engine's: give it to another of this gateway as
+    /// [`Input::Onward`], under any ticket of that one; if there is none, the answer is
+    /// `shard_moving`.
+    Onward(Ticket, To, Box<Onward>),
+    /// Tell the engine of this cluster, of this gateway, as [`Input::Word`]: what one engine says to
+    /// another arrives in order, once, and before what it sends on later. If there is none, nothing.
+    Word(Arc<str>, Word),
     /// Ask the gateway that owns the lock, and give what it says as [`Input::ForwardAnswered`].
     Forward(Ticket, Arc<Owner>, Forward),
     /// Tell another gateway, as [`Input::Heritage`]. Nothing depends on it.
@@ -166,6 +186,7 @@ pub struct Engine {
     forwards: forward::Forwards,
     owners: Arc<Owners>,
     claims: claims::Claims,
+    moves: moves::Moves,
     heritages: heritage::Heritages,
     survey: survey::Surveys,
     wheel: wheel::Wheel,
@@ -210,6 +231,7 @@ impl Engine {
             forwards: forward::Forwards::default(),
             owners: Arc::default(),
             claims: claims::Claims::default(),
+            moves: moves::Moves::default(),
             heritages: heritage::Heritages::default(),
             survey: survey::Surveys::default(),
             wheel: wheel::Wheel::new(now),
@@ -252,6 +274,8 @@ impl Engine {
                 Input::NotTheirs(ticket, shard, forward, asked) => {
                     self.on_forward(ticket, shard, forward, Via::after(asked));
                 }
+                Input::Word(from, word) => self.on_word(&from, word),
+                Input::Onward(ticket, onward) => self.on_onward(ticket, *onward),
                 Input::ForwardAnswered(ticket, outcome) => {
                     self.on_forward_answered(ticket, outcome);
                 }
@@ -280,6 +304,7 @@ impl Engine {
             self.later.next_wakeup(),
             self.wheel.next_wakeup(),
             self.tickets.next_wakeup(),
+            self.moves_wakeup(),
         ]
         .into_iter()
         .flatten()
@@ -303,6 +328,7 @@ impl Engine {
         self.time_out_tickets();
         self.keep_round();
         self.keep_groups();
+        self.keep_moves();
         self.keep_survey();
         self.publish_gauges();
     }

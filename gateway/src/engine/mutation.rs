@@ -75,6 +75,16 @@ pub enum Mutation {
     EntryAnsweredForOwner,
     /// "Not mine" counts as a lock that is gone.
     NotTheirsTakenAsLost,
+    /// A name is granted in the cluster that its shard goes to without a look where it comes from.
+    SourceNotAsked,
+    /// The switch of a move does not compare the shard's guard.
+    SwitchWithoutGuard,
+    /// The records in the cluster that a group leaves are deleted before the switch.
+    RecordsDeletedBeforeSwitch,
+    /// Who claims a group in the middle of a move finishes it on the lease that another has filled.
+    FinishedByClaimer,
+    /// A group forgets where it came from before the lease there is revoked.
+    GroupForgetsSource,
 }
 
 impl Mutation {
@@ -113,6 +123,11 @@ impl Mutation {
         Self::HeritageOfAnyone,
         Self::EntryAnsweredForOwner,
         Self::NotTheirsTakenAsLost,
+        Self::SourceNotAsked,
+        Self::SwitchWithoutGuard,
+        Self::RecordsDeletedBeforeSwitch,
+        Self::FinishedByClaimer,
+        Self::GroupForgetsSource,
     ];
 }
 

@@ -170,9 +170,11 @@ impl Engine {
                 self.suspect_group(ending.at.group);
                 self.do_later(limits::RETRY_BACKOFF, Task::Write(WriteOp::Delete(ending)));
             }
-            WriteOp::RetireGroup(id) => {
-                self.do_later(limits::RETRY_BACKOFF, Task::Write(WriteOp::RetireGroup(id)));
+            op @ (WriteOp::RetireGroup(_) | WriteOp::Rekey(_) | WriteOp::Switch(_)) => {
+                self.do_later(limits::RETRY_BACKOFF, Task::Write(op));
             }
+            WriteOp::Receive(id) => self.place_lost(id),
+            WriteOp::Copy(put) => self.copy_failed(&put),
         }
     }
 
@@ -184,6 +186,10 @@ impl Engine {
             WriteOp::OpenGroup(id) => self.group_opened(id, header.revision),
             WriteOp::RetireGroup(id) => self.group_retired(id),
             WriteOp::Claim(claim) => self.claimed(claim, header.revision),
+            WriteOp::Rekey(rekey) => self.rekeyed(*rekey, header.revision),
+            WriteOp::Switch(id) => self.switched(id),
+            WriteOp::Receive(id) => self.received(id, header.revision),
+            WriteOp::Copy(put) => self.copied(&put, header.revision),
         }
     }
 
@@ -209,6 +215,19 @@ impl Engine {
                 self.round.want();
             }
             WriteOp::Claim(claim) => self.claim_ends(claim.orphan.group),
+            WriteOp::Rekey(rekey) => self.rekey_refused(&rekey),
+            WriteOp::Switch(id) => {
+                if let Some(shard) = self.groups.get(id).map(|ctl| ctl.shard) {
+                    self.guard_seen(shard, found.get(1));
+                }
+                match found.get(0) {
+                    Some(kv) if self.is_own_mark(id, kv) => self.switch_refused(id),
+                    // The fence held, so nobody but this gateway can have deleted the key.
+                    _ => self.switched(id),
+                }
+            }
+            WriteOp::Receive(id) => self.place_lost(id),
+            WriteOp::Copy(put) => self.copy_refused(*put, found.get(0)),
         }
     }
 
@@ -303,6 +322,18 @@ impl Engine {
                 Some(kv) => self.claimed(claim, kv.mod_revision),
                 None => self.claim_ends(claim.orphan.group),
             },
+            WriteOp::Rekey(rekey) => self.rekey_resolved(*rekey, found.as_ref()),
+            WriteOp::Switch(id) => match found {
+                Some(kv) if self.is_own_mark(id, &kv) => self.queue_write(WriteOp::Switch(id)),
+                // The session was alive when this was read, so nobody else can have deleted it; what
+                // may be there instead has come back since.
+                _ => self.switched(id),
+            },
+            WriteOp::Receive(id) => match found {
+                Some(kv) => self.received(id, kv.mod_revision),
+                None => self.queue_write(WriteOp::Receive(id)),
+            },
+            WriteOp::Copy(put) => self.copy_resolved(*put, found.as_ref()),
         }
     }
 }

@@ -42,6 +42,11 @@ impl Owners {
         self.groups.get(&group).map(|owned| owned.clone())
     }
 
+    /// Whether another session of the cluster owns the group.
+    pub(crate) fn has(&self, group: GroupId) -> bool {
+        self.groups.contains_key(&group)
+    }
+
     /// What a linearizable read showed. Groups beyond the limit are not remembered: a request
     /// about one is looked up when it comes.
     pub(crate) fn replace(&self, mut seen: HashMap<GroupId, Owned>) {

@@ -11,6 +11,7 @@ use holdfast_store::{Key, KeyRange, KeyValue, LeaseId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 const LOCKS: &str = "/locks/";
 const SESSIONS: &str = "/holdfast/sessions/";
@@ -216,10 +217,65 @@ pub(crate) struct GroupRecord {
     pub(crate) session_ttl_ms: Option<u64>,
     /// A move to another cluster has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) to: Option<serde_json::Value>,
+    pub(crate) to: Option<TargetRecord>,
     /// It came, or comes, from another cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) from: Option<serde_json::Value>,
+    pub(crate) from: Option<SourceRecord>,
+}
+
+/// Where a group moves to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TargetRecord {
+    pub(crate) cluster: String,
+    /// Its lease there.
+    pub(crate) lease: String,
+}
+
+impl TargetRecord {
+    pub(crate) fn new(cluster: &str, lease: LeaseId) -> Self {
+        Self {
+            cluster: cluster.to_owned(),
+            lease: lease.to_string(),
+        }
+    }
+}
+
+/// Where a group has come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SourceRecord {
+    pub(crate) cluster: String,
+    /// Its lease there.
+    pub(crate) lease: String,
+    pub(crate) stage: Stage,
+}
+
+/// How far a group has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Stage {
+    /// The source may still have its key.
+    Arriving,
+    /// The source has no key of it any more; records may be left over there.
+    Arrived,
+}
+
+impl SourceRecord {
+    pub(crate) fn arriving(cluster: &str, lease: LeaseId) -> Self {
+        Self {
+            cluster: cluster.to_owned(),
+            lease: lease.to_string(),
+            stage: Stage::Arriving,
+        }
+    }
+
+    pub(crate) fn cluster(&self) -> Arc<str> {
+        self.cluster.as_str().into()
+    }
+}
+
+/// A lease as it is written in records.
+pub(crate) fn lease_of(text: &str) -> Option<LeaseId> {
+    parse_hex(text).map(|bits| LeaseId(bits.cast_signed()))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::engine::cold::{ColdAsk, ColdJob};
 use crate::engine::ending::Waiter;
 use crate::engine::group::GroupState;
 use crate::engine::mutation::Mutation;
+use crate::engine::onward::To;
 use crate::engine::owners::Owned;
 use crate::engine::records::LockRecord;
 use crate::engine::slot::SlotState;
@@ -17,6 +18,7 @@ use crate::service::{Ended, Renew, RenewOutcome};
 use crate::time::Millis;
 use holdfast_store::{KeyValue, Revision};
 use shard_map::ShardId;
+use std::sync::Arc;
 
 /// A renewal that waits for its answer.
 #[derive(Debug)]
@@ -27,7 +29,7 @@ pub(crate) struct RenewJob {
 }
 
 /// Where a lock id leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Whereabouts {
     /// This slot is, or was last, the lock's.
     Slot(SlotRef),
@@ -37,6 +39,8 @@ pub(crate) enum Whereabouts {
     Loading,
     /// Another gateway owns the group and is alive.
     OtherOwner,
+    /// The group is this gateway's, in this other cluster.
+    Neighbour(Arc<str>),
     /// The group's session is gone and nobody has claimed it yet.
     Unclaimed,
     /// The group is not known here.
@@ -102,6 +106,14 @@ impl Engine {
                 false => Whereabouts::NoSlot(group),
             };
         }
+        match self.table.cluster_of(group) {
+            Some(cluster) if cluster != self.settings.cluster => {
+                return Whereabouts::Neighbour(cluster);
+            }
+            // It has just arrived.
+            Some(_) if self.groups.arriving(group).is_some() => return Whereabouts::Loading,
+            Some(_) | None => {}
+        }
         match self.owners.of(group) {
             Some(Owned::By(_) | Owned::Silent) => Whereabouts::OtherOwner,
             Some(Owned::Unclaimed) => Whereabouts::Unclaimed,
@@ -113,6 +125,10 @@ impl Engine {
         match self.whereabouts(&job.renew.lock_id) {
             Whereabouts::Slot(at) => self.renew_slot(job, at),
             Whereabouts::Loading => self.fail(job.ticket, Trouble::Loading),
+            Whereabouts::Neighbour(cluster) => {
+                let job = ColdJob::new(job.shard, ColdAsk::Renew(job));
+                self.hold_goes_on(To::Cluster(cluster), &job, None);
+            }
             Whereabouts::OtherOwner if self.may_ask_owner(job.ticket, &job.renew.lock_id) => {
                 self.forward_job(ColdJob::new(job.shard, ColdAsk::Renew(job)));
             }
@@ -175,6 +191,9 @@ impl Engine {
     /// The hold is to last longer than its record says: the record is rewritten first, so that
     /// an heir waits long enough.
     pub(crate) fn want_rewrite(&mut self, wanted_by: RewriteFor, at: SlotRef, renew: Renew) {
+        if self.moves.has(at.group) {
+            return self.renew_as_stored(wanted_by, at, renew);
+        }
         let Some(ctl) = self.groups.get(at.group) else {
             return self.fail(wanted_by.ticket(), Trouble::Unknown);
         };
@@ -185,6 +204,22 @@ impl Engine {
             renew,
         });
         self.queue_cold(ColdJob::new(shard, ColdAsk::Rewrite(job)));
+    }
+
+    /// While the group moves its records are not rewritten: the stored TTL counts.
+    fn renew_as_stored(&mut self, wanted_by: RewriteFor, at: SlotRef, renew: Renew) {
+        let ticket = wanted_by.ticket();
+        let renew = Renew { ttl: None, ..renew };
+        let group = self.groups.get(at.group).map(|ctl| &ctl.group);
+        match (group.map(|group| group.renew(self.now, &renew)), wanted_by) {
+            (Some(FastRenewal::Renewed(told)), RewriteFor::Renew(ticket)) => {
+                self.answer_renew(ticket, RenewOutcome::Renewed(told));
+            }
+            (Some(FastRenewal::Renewed(told)), RewriteFor::Acquire(job)) => {
+                self.entered_again(&job, renew, told);
+            }
+            _ => self.fail(ticket, Trouble::Unknown),
+        }
     }
 
     pub(crate) fn rewrite_read(&mut self, job: RewriteJob, kv: Option<&KeyValue>) {
@@ -236,6 +271,15 @@ impl Engine {
                 self.entered_again(&job, rewrite.renew, told);
             }
             _ => self.fail(ticket, Trouble::Unknown),
+        }
+    }
+
+    /// The rewrite was not sent.
+    pub(crate) fn drop_rewrite(&mut self, rewrite: Rewrite) {
+        if self.moves.has(rewrite.at.group) {
+            self.renew_as_stored(rewrite.wanted_by, rewrite.at, rewrite.renew);
+        } else {
+            self.fail_rewrite(rewrite, Trouble::Unknown);
         }
     }
 

@@ -205,12 +205,16 @@ impl Engine {
         self.round.reset();
         self.alarm = Default::default();
         self.shards.clear();
+        self.give_moves_up();
+        if !goes_on && !self.mutated(Mutation::TableOutlivesSession) {
+            self.groups.void_proofs();
+        }
         for group in self.groups.take_all() {
             if self.proof.mutated(Mutation::ClaimTrustsOldTable) {
                 self.old_tables.extend(self.table.get(group));
             }
             if !goes_on && !self.mutated(Mutation::TableOutlivesSession) {
-                self.table.remove(group);
+                self.table.remove(group, &self.proof);
             }
         }
         self.writes.clear();

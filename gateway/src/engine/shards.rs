@@ -8,6 +8,7 @@ use crate::engine::calls::{Purpose, as_txn};
 use crate::engine::group::GroupCtl;
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
+use crate::engine::onward::To;
 use crate::engine::tickets::Trouble;
 use crate::engine::{Engine, proof};
 use crate::limits;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 /// What the engine knows of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
-    guard: GuardSeen,
+    pub(crate) guard: GuardSeen,
     read_at: Instant,
     asked: bool,
     /// Names of this shard were asked for that were not free: others may be, until then.
@@ -58,7 +59,7 @@ pub(crate) enum GuardSeen {
     Read(Guard, Revision),
 }
 
-/// Whether a guard admits what is asked, on its own: active, and not still arriving.
+/// Whether a guard is the whole truth about a name: active, and nothing still arriving.
 pub(crate) fn admits(guard: &Guard) -> bool {
     guard.state == GuardState::Active && guard.from.is_none()
 }
@@ -83,10 +84,19 @@ impl Engine {
             return Some((job, Guard::first(), Revision::ABSENT));
         }
         match self.shard_mut(job.shard).guard.clone() {
-            GuardSeen::Read(guard, revision) if admits(&guard) => Some((job, guard, revision)),
-            // A guard that admits nothing is read again before anybody is refused because of it.
-            GuardSeen::Read(..) | GuardSeen::Missing if self.guard_is_fresh(job.shard) => {
-                self.fail(job.ticket, Trouble::Moving);
+            GuardSeen::Read(guard, revision) if guard.state == GuardState::Active => {
+                self.admitted(job, guard, revision)
+            }
+            // A guard that admits nothing is read again before anything follows from it.
+            GuardSeen::Read(guard, _) if self.guard_is_fresh(job.shard) => {
+                match guard.to {
+                    Some(to) => self.acquire_goes_on(To::Cluster(to.to_shared()), job),
+                    None => self.fail(job.ticket, Trouble::Moving),
+                }
+                None
+            }
+            GuardSeen::Missing if self.guard_is_fresh(job.shard) => {
+                self.unguarded(job);
                 None
             }
             GuardSeen::Read(..) | GuardSeen::Missing | GuardSeen::Unread => {
@@ -106,6 +116,35 @@ impl Engine {
     pub(crate) fn is_contended(&mut self, shard: ShardId) -> bool {
         let now = self.now;
         now < self.shard_mut(shard).contended_until
+    }
+
+    /// The guard is active: it admits a grant when the name has no record where the shard comes from.
+    fn admitted(
+        &mut self,
+        mut job: Job,
+        guard: Guard,
+        revision: Revision,
+    ) -> Option<(Job, Guard, Revision)> {
+        match &guard.from {
+            Some(from) if !self.has_looked(job.look.as_ref(), revision) => {
+                if self.mutated(Mutation::SourceNotAsked) {
+                    return Some((job, guard, revision));
+                }
+                job.look = Some(self.look_for(revision));
+                self.acquire_goes_on(To::Cluster(from.to_shared()), job);
+                None
+            }
+            _ => Some((job, guard, revision)),
+        }
+    }
+
+    /// There is no guard here: the shard's turn to come here has not come, or is just coming.
+    fn unguarded(&mut self, job: Job) {
+        if self.tickets.has_come_on(job.ticket) {
+            self.do_later(limits::GUARD_WAIT, Task::Acquire(job));
+        } else {
+            self.acquire_goes_on(To::Before, job);
+        }
     }
 
     fn guard_is_fresh(&mut self, shard: ShardId) -> bool {
@@ -130,15 +169,33 @@ impl Engine {
         parked.into_iter().for_each(|job| self.queue_acquire(job));
     }
 
-    pub(crate) fn want_guard(&mut self, shard: ShardId) {
-        let known = self.shard_mut(shard);
-        if known.asked {
-            return;
+    /// The revision of the guard, as it was last read.
+    pub(crate) fn guard_revision(&self, shard: ShardId) -> Option<Revision> {
+        match self.shards.get(&shard)?.guard {
+            GuardSeen::Read(_, revision) => Some(revision),
+            GuardSeen::Unread | GuardSeen::Missing => None,
         }
-        known.asked = true;
-        let get = Get::all(KeyRange::one(keys::guard(shard)));
-        let op = Op::Txn(Txn::read([get]));
-        self.call(op, limits::CALL_TIMEOUT, Purpose::Guards(vec![shard]));
+    }
+
+    /// Reads the guards of these shards.
+    pub(crate) fn want_guards(&mut self, shards: impl IntoIterator<Item = ShardId>) {
+        let mut wanted: Vec<ShardId> = Vec::new();
+        for shard in shards {
+            if !std::mem::replace(&mut self.shard_mut(shard).asked, true) {
+                wanted.push(shard);
+            }
+        }
+        for shards in wanted.chunks(limits::BATCH_OPS_MAX) {
+            let gets = shards
+                .iter()
+                .map(|shard| Get::all(KeyRange::one(keys::guard(*shard))));
+            let op = Op::Txn(Txn::read(gets));
+            self.call(op, limits::CALL_TIMEOUT, Purpose::Guards(shards.to_vec()));
+        }
+    }
+
+    pub(crate) fn want_guard(&mut self, shard: ShardId) {
+        self.want_guards([shard]);
     }
 
     pub(crate) fn on_guards(&mut self, shards: &[ShardId], result: Result<Reply, StoreError>) {
@@ -207,7 +264,7 @@ impl Engine {
     /// How long ago the keepalive was sent that proved the group's lease; `None` when nothing is
     /// proven.
     fn proof_age(&self, ctl: &GroupCtl) -> Option<Millis> {
-        let until = ctl.group.proven_until();
+        let until = ctl.stay.proven_until();
         let length = proof::proven_until(Instant::NEVER, self.settings.group_ttl);
         let sent = Instant::from_ms(until.as_ms().saturating_sub(length.as_ms()));
         (until != Instant::NEVER).then(|| self.now.since(sent))

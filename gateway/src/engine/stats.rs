@@ -156,13 +156,13 @@ impl EtcdCall {
             Purpose::RoundRead(_) => Self::Round,
             Purpose::Guards(_) => Self::Guards,
             Purpose::Alarms => Self::Alarms,
-            Purpose::GroupLease(_) => Self::GroupLease,
+            Purpose::GroupLease(_) | Purpose::PlaceLease(..) => Self::GroupLease,
             Purpose::Batch(_) => Self::Batch,
             Purpose::Resolve(_) | Purpose::Fence => Self::Resolve,
             Purpose::Cold(_) => Self::LookUp,
-            Purpose::Orphans(_) | Purpose::Heirs => Self::Takeover,
-            Purpose::Survey(_) => Self::Survey,
-            Purpose::Revoke => Self::Revoke,
+            Purpose::Orphans(_) | Purpose::Heirs | Purpose::IsThere(..) => Self::Takeover,
+            Purpose::Survey(..) => Self::Survey,
+            Purpose::Revoke | Purpose::RevokeFor(..) => Self::Revoke,
         }
     }
 }
@@ -194,10 +194,18 @@ pub struct EngineStats {
     pub forwarded_at_once: Stat,
     /// Requests that another gateway was asked about after a look-up.
     pub forwarded: Stat,
+    /// Requests that went on in the engine of another cluster.
+    pub onward: Stat,
     /// Look-ups by name.
     pub cold_lookups: Stat,
     /// Groups taken over.
     pub claims: Stat,
+    /// Moves of groups to other clusters that have begun,
+    pub moves: Stat,
+    /// that are done,
+    pub moved: Stat,
+    /// and that were undone.
+    pub moves_undone: Stat,
     /// Groups whose key was not as written.
     pub groups_lost: Stat,
     /// Sessions lost.
@@ -238,6 +246,10 @@ impl Default for EngineStats {
             forwarded_at_once: Stat::default(),
             forwarded: Stat::default(),
             cold_lookups: Stat::default(),
+            onward: Stat::default(),
+            moves: Stat::default(),
+            moved: Stat::default(),
+            moves_undone: Stat::default(),
             claims: Stat::default(),
             groups_lost: Stat::default(),
             sessions_lost: Stat::default(),

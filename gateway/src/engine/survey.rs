@@ -24,9 +24,14 @@ use crate::time::Instant;
 use holdfast_store::{Get, Key, KeyRange, KeyValue, Op, Reply, StoreError, Txn, TxnOpReply};
 use std::collections::{BTreeMap, VecDeque};
 
+/// Which survey a call belongs to; what comes for an earlier one of the group is not counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SurveyNo(u64);
+
 /// A survey of one group.
 #[derive(Debug)]
 struct Survey {
+    no: SurveyNo,
     goal: Goal,
     /// Of the first read; every later answer must be of the same.
     term: Option<u64>,
@@ -40,6 +45,8 @@ struct Survey {
 enum Goal {
     /// Fill the table of a claimed group.
     Load,
+    /// Tell what is to be copied of a group that moves.
+    Move,
     /// Compare the table with etcd.
     Compare {
         /// The holds that were settled when it began, by key.
@@ -54,6 +61,7 @@ enum Goal {
 pub(crate) struct Surveys {
     running: BTreeMap<GroupId, Survey>,
     loads: VecDeque<GroupId>,
+    counter: u64,
     /// Since the last time that there was nothing to load.
     taken_over: TakenOver,
 }
@@ -130,6 +138,7 @@ impl Engine {
             .filter(|(_, ctl)| {
                 matches!(ctl.state, GroupState::Open | GroupState::Closed)
                     && ctl.check_due <= self.now
+                    && ctl.is_only_here()
             })
             .min_by_key(|(_, ctl)| ctl.check_due)
             .map(|(group, _)| group);
@@ -157,11 +166,19 @@ impl Engine {
         self.start_survey(group, Goal::Compare { settled, ends });
     }
 
+    /// Lists everything on the lease of a group that moves.
+    pub(crate) fn start_move_survey(&mut self, group: GroupId) {
+        self.start_survey(group, Goal::Move);
+    }
+
     fn start_survey(&mut self, group: GroupId, goal: Goal) {
         let Some(key) = self.group_key_of(group) else {
             return;
         };
+        self.survey.counter += 1;
+        let no = SurveyNo(self.survey.counter);
         let survey = Survey {
+            no,
             goal,
             term: None,
             keys: None,
@@ -170,7 +187,11 @@ impl Engine {
         };
         self.survey.running.insert(group, survey);
         let read = Txn::read([Get::keys(KeyRange::one(key))]);
-        self.call(Op::Txn(read), limits::CALL_TIMEOUT, Purpose::Survey(group));
+        self.call(
+            Op::Txn(read),
+            limits::CALL_TIMEOUT,
+            Purpose::Survey(group, no),
+        );
     }
 
     fn group_key_of(&self, group: GroupId) -> Option<Key> {
@@ -183,7 +204,16 @@ impl Engine {
         self.next_load();
     }
 
-    pub(crate) fn on_survey(&mut self, group: GroupId, result: Result<Reply, StoreError>) {
+    pub(crate) fn on_survey(
+        &mut self,
+        group: GroupId,
+        no: SurveyNo,
+        result: Result<Reply, StoreError>,
+    ) {
+        let of_no = self.survey.running.get(&group).filter(|it| it.no == no);
+        if of_no.is_none() {
+            return;
+        }
         let Some(mut survey) = self.survey.running.remove(&group) else {
             return;
         };
@@ -203,7 +233,7 @@ impl Engine {
         match step {
             Some(Step::Call(op)) => {
                 self.survey.running.insert(group, survey);
-                self.call(op, limits::CALL_TIMEOUT, Purpose::Survey(group));
+                self.call(op, limits::CALL_TIMEOUT, Purpose::Survey(group, no));
             }
             Some(Step::Done) => {
                 self.survey_done(group, survey);
@@ -213,6 +243,7 @@ impl Engine {
                 // Another term, a lease that is gone, no answer: begin again.
                 match survey.goal {
                     Goal::Load => self.do_later(limits::RETRY_BACKOFF, Task::Survey(group)),
+                    Goal::Move => self.do_later(limits::LOOK_AGAIN, Task::SurveyToMove(group)),
                     Goal::Compare { .. } => self.check_again(group),
                 }
                 self.next_load();
@@ -261,7 +292,7 @@ impl Engine {
         // The group's key is read too, so that there is a second linearizable read.
         let mut keys = vec![group_key];
         match &survey.goal {
-            Goal::Load => keys.extend(locks.cloned()),
+            Goal::Load | Goal::Move => keys.extend(locks.cloned()),
             Goal::Compare { settled, .. } => {
                 let slots = ctl.group.slots();
                 let used: std::collections::BTreeSet<Key> = slots
@@ -294,11 +325,16 @@ impl Engine {
             .map(|kv| kv.mod_revision)
             != Some(ctl.revision)
         {
+            if matches!(goal, Goal::Load) {
+                // The key was rewritten meanwhile, or is lost.
+                self.do_later(limits::RETRY_BACKOFF, Task::Survey(group));
+            }
             return self.round.want();
         }
         records.retain(|(key, _)| records::lock_name(key).is_some());
         match goal {
             Goal::Load => self.loaded(group, &records),
+            Goal::Move => self.copies_listed(group, &records),
             Goal::Compare { settled, ends } => self.compared(group, &settled, ends, &records),
         }
     }

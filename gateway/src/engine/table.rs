@@ -17,7 +17,9 @@ use crate::service::{Renew, Renewed, ServiceError};
 use crate::time::{Instant, Millis};
 use dashmap::DashMap;
 use holdfast_store::Revision;
-use parking_lot::RwLock;
+use parking_lot::{
+    MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -62,15 +64,30 @@ pub struct ClusterProof {
     margins: RenewalMargins,
 }
 
-/// One lease group.
+/// One lease group. It is the same while it moves to another cluster: what changes is whose proofs
+/// count.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) id: GroupId,
-    cluster: Arc<ClusterProof>,
-    proven_until: AtomicU64,
     /// Its slots are what etcd has. False while a claim loads, and when the group is gone.
     serving: AtomicBool,
-    slots: RwLock<Vec<Slot>>,
+    holds: RwLock<Holds>,
+}
+
+/// What a renewal looks at under the group's read lock.
+#[derive(Debug)]
+struct Holds {
+    slots: Vec<Slot>,
+    stay: Arc<Stay>,
+    /// The cluster that it moves to, from when its key in the other may be gone.
+    next: Option<Arc<Stay>>,
+}
+
+/// A group's time in one cluster: how far its lease there is proven, and its owner's session.
+#[derive(Debug)]
+pub(crate) struct Stay {
+    pub(crate) cluster: Arc<ClusterProof>,
+    proven_until: AtomicU64,
 }
 
 /// One lock of a group.
@@ -117,7 +134,13 @@ impl Table {
             FastRenewal::Loading => Trouble::Loading,
             FastRenewal::AskEngine => return None,
         };
-        Some(Err(trouble.to_error(&group.cluster.name)))
+        Some(Err(trouble.to_error(&group.cluster_name())))
+    }
+
+    /// The cluster that has the group's key now, if it is this gateway's.
+    pub fn cluster_of(&self, group: GroupId) -> Option<Arc<str>> {
+        let group = self.groups.get(&group)?;
+        Some(group.cluster_name())
     }
 
     /// Whether the group is this gateway's.
@@ -133,11 +156,12 @@ impl Table {
         self.groups.get(&group).map(|group| Arc::clone(&group))
     }
 
-    /// Takes a group out; whoever still has it finds it neither serving nor proven.
-    pub(crate) fn remove(&self, group: GroupId) {
-        if let Some((_, group)) = self.groups.remove(&group) {
+    /// Takes a group of this cluster out; whoever still has it finds it neither serving nor proven.
+    pub(crate) fn remove(&self, group: GroupId, cluster: &Arc<ClusterProof>) {
+        let is_there = |_: &GroupId, group: &Arc<Group>| group.is_in(cluster);
+        if let Some((_, group)) = self.groups.remove_if(&group, is_there) {
             group.serving.store(false, Ordering::Release);
-            group.set_proven_until(Instant::NEVER);
+            group.stay().set_proven_until(Instant::NEVER);
         }
     }
 }
@@ -214,14 +238,11 @@ impl ClusterProof {
     }
 }
 
-impl Group {
-    pub(crate) fn new(id: GroupId, cluster: Arc<ClusterProof>) -> Arc<Self> {
+impl Stay {
+    pub(crate) fn new(cluster: Arc<ClusterProof>) -> Arc<Self> {
         Arc::new(Self {
-            id,
             cluster,
             proven_until: AtomicU64::new(0),
-            serving: AtomicBool::new(false),
-            slots: RwLock::new(Vec::new()),
         })
     }
 
@@ -231,6 +252,72 @@ impl Group {
 
     pub(crate) fn set_proven_until(&self, until: Instant) {
         self.proven_until.store(until.as_ms(), Ordering::Release);
+    }
+
+    /// Until when a promise may last that is made at `now`; `None`: none may be made.
+    fn promises(&self, now: Instant) -> Option<Instant> {
+        let until = self.proven_until();
+        (self.cluster.is_proven(now) && now < until).then_some(until)
+    }
+}
+
+impl Holds {
+    /// As [`Stay::promises`], in every cluster whose word counts.
+    fn promises(&self, now: Instant) -> Option<Instant> {
+        let until = self.stay.promises(now)?;
+        match &self.next {
+            Some(next) => Some(until.min(next.promises(now)?)),
+            None => Some(until),
+        }
+    }
+}
+
+impl Group {
+    pub(crate) fn new(id: GroupId, cluster: Arc<ClusterProof>) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            serving: AtomicBool::new(false),
+            holds: RwLock::new(Holds {
+                slots: Vec::new(),
+                stay: Stay::new(cluster),
+                next: None,
+            }),
+        })
+    }
+
+    /// The cluster whose proof counts.
+    pub(crate) fn stay(&self) -> Arc<Stay> {
+        Arc::clone(&self.holds.read().stay)
+    }
+
+    pub(crate) fn is_in(&self, cluster: &Arc<ClusterProof>) -> bool {
+        Arc::ptr_eq(&self.holds.read().stay.cluster, cluster)
+    }
+
+    fn cluster_name(&self) -> Arc<str> {
+        Arc::clone(&self.holds.read().stay.cluster.name)
+    }
+
+    /// From now on a promise needs the proof of `next` too; `None`: no longer. Tells the latest
+    /// deadline of its holds; none that is made later is beyond both proofs.
+    pub(crate) fn promise_in_both(&self, next: Option<Arc<Stay>>) -> Instant {
+        let mut holds = self.holds.write();
+        holds.next = next;
+        let held = holds.slots.iter().map(|slot| slot.word.load());
+        let held = held.filter(|word| word.state == SlotState::Held);
+        held.fold(Instant::NEVER, |latest, word| latest.max(word.deadline))
+    }
+
+    /// The cluster that it moves to, while both proofs count.
+    pub(crate) fn next_stay(&self) -> Option<Arc<Stay>> {
+        self.holds.read().next.clone()
+    }
+
+    /// From now on only the proof in this cluster counts.
+    pub(crate) fn promise_in(&self, stay: Arc<Stay>) {
+        let mut holds = self.holds.write();
+        holds.next = None;
+        holds.stay = stay;
     }
 
     pub(crate) fn is_serving(&self) -> bool {
@@ -255,12 +342,12 @@ impl Group {
         self.serving.store(true, Ordering::Release);
     }
 
-    pub(crate) fn slots(&self) -> parking_lot::RwLockReadGuard<'_, Vec<Slot>> {
-        self.slots.read()
+    pub(crate) fn slots(&self) -> MappedRwLockReadGuard<'_, Vec<Slot>> {
+        RwLockReadGuard::map(self.holds.read(), |holds| &holds.slots)
     }
 
-    pub(crate) fn slots_mut(&self) -> parking_lot::RwLockWriteGuard<'_, Vec<Slot>> {
-        self.slots.write()
+    pub(crate) fn slots_mut(&self) -> MappedRwLockWriteGuard<'_, Vec<Slot>> {
+        RwLockWriteGuard::map(self.holds.write(), |holds| &mut holds.slots)
     }
 
     /// Looks at one slot.
@@ -276,20 +363,19 @@ impl Group {
     }
 
     pub(crate) fn renew(&self, now: Instant, renew: &Renew) -> FastRenewal {
-        let slots = self.slots();
+        let holds = self.holds.read();
+        let cluster = &holds.stay.cluster;
         if !self.is_serving() {
             return FastRenewal::Loading;
         }
-        let proven_until = self.proven_until();
-        if (!self.cluster.is_proven(now) || proven_until <= now)
-            && !self.cluster.mutated(Mutation::PromiseUnproven)
-        {
+        let proven_until = holds.promises(now);
+        if proven_until.is_none() && !cluster.mutated(Mutation::PromiseUnproven) {
             return FastRenewal::Unproven;
         }
-        let Some(slot) = slots.get(usize::from(renew.lock_id.slot().0)) else {
+        let Some(slot) = holds.slots.get(usize::from(renew.lock_id.slot().0)) else {
             return FastRenewal::AskEngine;
         };
-        let any_token = self.cluster.mutated(Mutation::AnyTokenRenews);
+        let any_token = cluster.mutated(Mutation::AnyTokenRenews);
         if !slot.is_of(&renew.lock_id) || (slot.token != renew.token && !any_token) {
             return FastRenewal::AskEngine;
         }
@@ -297,15 +383,17 @@ impl Group {
             return FastRenewal::AskEngine;
         }
         let wanted = renew.ttl.unwrap_or(slot.ttl());
-        if wanted > slot.ttl() && !self.cluster.mutated(Mutation::LongerWithoutRewrite) {
+        if wanted > slot.ttl() && !cluster.mutated(Mutation::LongerWithoutRewrite) {
             return FastRenewal::AskEngine;
         }
-        let until = match self.cluster.mutated(Mutation::PromiseUnproven) {
-            true => now + wanted,
-            false => (now + wanted).min(proven_until),
+        let until = match proven_until {
+            Some(proven) if !cluster.mutated(Mutation::PromiseUnproven) => {
+                (now + wanted).min(proven)
+            }
+            _ => now + wanted,
         };
-        let shortens = self.cluster.mutated(Mutation::DeadlineMovesBack);
-        let revives = self.cluster.mutated(Mutation::EndingRevived);
+        let shortens = cluster.mutated(Mutation::DeadlineMovesBack);
+        let revives = cluster.mutated(Mutation::EndingRevived);
         if shortens && slot.state() == SlotState::Held
             || revives && slot.state() == SlotState::Ending
         {
@@ -316,8 +404,8 @@ impl Group {
         };
         let ttl_ms = u64::from(slot.ttl_ms).max(1);
         let margin = deadline.since(now).as_ms() * 100 / ttl_ms;
-        self.cluster.margins.record(margin);
-        let held = match self.cluster.mutated(Mutation::PromiseBeyondHold) {
+        cluster.margins.record(margin);
+        let held = match cluster.mutated(Mutation::PromiseBeyondHold) {
             true => until.since(now) + until.since(now),
             false => until.since(now),
         };

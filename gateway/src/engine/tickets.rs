@@ -6,7 +6,7 @@ use crate::limits;
 use crate::service::{AcquireOutcome, ForwardOutcome, ReleaseOutcome, RenewOutcome, ServiceError};
 use crate::time::{Instant, Millis};
 use holdfast_api::ErrorCode;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// A request, as the shell numbers it. Never used twice.
@@ -85,6 +85,10 @@ impl Via {
 struct Open {
     kind: Kind,
     via: Via,
+    /// When it was asked, here or of another engine of this gateway,
+    since: Instant,
+    /// and how often it has gone on.
+    hops: u8,
 }
 
 /// Why there is no definite answer.
@@ -189,7 +193,7 @@ impl Trouble {
 #[derive(Debug, Default)]
 pub(crate) struct Tickets {
     open: HashMap<Ticket, Open>,
-    by_deadline: VecDeque<(Instant, Ticket)>,
+    by_deadline: BTreeSet<(Instant, Ticket)>,
 }
 
 impl Tickets {
@@ -216,15 +220,48 @@ impl Tickets {
         }
     }
 
+    /// What goes on with a request to another engine.
+    pub(crate) fn of_onward(&self, ticket: Ticket) -> Option<(Via, Instant, u8)> {
+        let open = self.open.get(&ticket)?;
+        Some((open.via, open.since, open.hops))
+    }
+
+    /// Whether the request has come from another engine.
+    pub(crate) fn has_come_on(&self, ticket: Ticket) -> bool {
+        self.open.get(&ticket).is_some_and(|open| open.hops > 0)
+    }
+
+    /// The request is another engine's now.
+    pub(crate) fn forget(&mut self, ticket: Ticket) {
+        self.open.remove(&ticket);
+    }
+
     pub(crate) fn next_wakeup(&self) -> Option<Instant> {
-        self.by_deadline.front().map(|(deadline, _)| *deadline)
+        self.by_deadline.first().map(|(deadline, _)| *deadline)
     }
 }
 
 impl Engine {
     /// Opens a request, or answers it at once where the cluster can answer nothing.
     pub(crate) fn open_ticket(&mut self, ticket: Ticket, kind: Kind, via: Via) -> bool {
-        self.tickets.open.insert(ticket, Open { kind, via });
+        self.open_ticket_since(ticket, kind, via, (self.now, 0))
+    }
+
+    /// As [`Engine::open_ticket`], for one that was asked then and has gone on so often.
+    pub(crate) fn open_ticket_since(
+        &mut self,
+        ticket: Ticket,
+        kind: Kind,
+        via: Via,
+        (since, hops): (Instant, u8),
+    ) -> bool {
+        let open = Open {
+            kind,
+            via,
+            since,
+            hops,
+        };
+        self.tickets.open.insert(ticket, open);
         // Acquires leave half of the places to renewals and releases.
         let open_max = match kind {
             Kind::Acquire => limits::OPEN_REQUESTS_MAX / 2,
@@ -237,8 +274,8 @@ impl Engine {
             self.fail(ticket, trouble);
             return false;
         }
-        let deadline = self.now + limits::REQUEST_TIMEOUT;
-        self.tickets.by_deadline.push_back((deadline, ticket));
+        let deadline = since + limits::REQUEST_TIMEOUT;
+        self.tickets.by_deadline.insert((deadline, ticket));
         true
     }
 
@@ -288,11 +325,11 @@ impl Engine {
     }
 
     pub(crate) fn time_out_tickets(&mut self) {
-        while let Some((deadline, ticket)) = self.tickets.by_deadline.front().copied() {
+        while let Some((deadline, ticket)) = self.tickets.by_deadline.first().copied() {
             if deadline > self.now && self.tickets.is_open(ticket) {
                 break;
             }
-            self.tickets.by_deadline.pop_front();
+            self.tickets.by_deadline.pop_first();
             let trouble = if self.is_proven() {
                 Trouble::Unknown
             } else {

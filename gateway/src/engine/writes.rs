@@ -8,6 +8,7 @@
 use crate::engine::Engine;
 use crate::engine::acquire::{Grant, Job};
 use crate::engine::alarm::Space;
+use crate::engine::arrivals::CopyPut;
 use crate::engine::batch::Batch;
 use crate::engine::bundle::Bundle;
 use crate::engine::calls::Purpose;
@@ -16,12 +17,13 @@ use crate::engine::filling::{Filling, Share};
 use crate::engine::lanes::Lanes;
 use crate::engine::later::Task;
 use crate::engine::records;
+use crate::engine::rekey::Rekey;
 use crate::engine::renew::Rewrite;
 use crate::engine::tickets::Trouble;
 use crate::engine::turns::Turns;
 use crate::limits;
 use crate::lock_id::{GroupId, Secret, SlotIndex};
-use holdfast_store::Op;
+use holdfast_store::{LeaseId, Op};
 use shard_map::ShardId;
 use std::collections::VecDeque;
 
@@ -37,6 +39,8 @@ pub(crate) struct SlotRef {
 pub(crate) struct EndingRef {
     pub(crate) at: SlotRef,
     pub(crate) secret: Secret,
+    /// Of the group's stay in the cluster: what is found out about an earlier one says nothing.
+    pub(crate) lease: LeaseId,
 }
 
 /// One write of a batch.
@@ -54,6 +58,14 @@ pub(crate) enum WriteOp {
     RetireGroup(GroupId),
     /// Takes over a group whose session is gone.
     Claim(Claim),
+    /// Rewrites the key of a group.
+    Rekey(Box<Rekey>),
+    /// Deletes the key of a group whose place in another cluster is ready.
+    Switch(GroupId),
+    /// Puts the key of a group that arrives.
+    Receive(GroupId),
+    /// Puts a record of a group that arrives.
+    Copy(Box<CopyPut>),
 }
 
 /// The queues in front of the batches.
@@ -69,6 +81,8 @@ pub(crate) struct Writes {
     /// expire at once.
     expiries: Turns<GroupId, EndingRef>,
     acquires: Turns<ShardId, Job>,
+    /// Records of groups that arrive: nobody waits for them either.
+    copies: VecDeque<CopyPut>,
     in_flight: usize,
     pub(crate) lanes: Lanes,
     paused: bool,
@@ -107,6 +121,10 @@ impl Writes {
             WriteOp::Delete(ending) => self.ends.push(ending.at.group, ending),
             op => self.queue.push_back(op),
         }
+    }
+
+    pub(crate) fn copy_soon(&mut self, put: CopyPut) {
+        self.copies.push_back(put);
     }
 
     pub(crate) fn send_as_they_are(&mut self, bundles: Vec<Bundle>) {
@@ -213,6 +231,7 @@ impl Engine {
         self.fill_with_writes(&mut filling, Share::quarters(if others { 2 } else { 4 }));
         self.fill_with_grants(&mut filling, Share::quarters(if expiries { 3 } else { 4 }));
         self.fill_with_ends(&mut filling, Share::quarters(4), Ends::Expired);
+        self.fill_with_copies(&mut filling, Share::quarters(3));
         self.fill_with_writes(&mut filling, Share::quarters(4));
         filling.into_bundles()
     }
@@ -234,6 +253,23 @@ impl Engine {
             .rev()
             .for_each(|op| self.writes.queue.push_front(op));
         self.fill_with_ends(filling, share, Ends::Awaited);
+    }
+
+    fn fill_with_copies(&mut self, filling: &mut Filling, share: Share) {
+        while filling.has_room(share) {
+            let Some(put) = self.writes.copies.pop_front() else {
+                break;
+            };
+            if self.groups.arriving(put.group).is_none() {
+                continue;
+            }
+            let key = put.key();
+            if !filling.admits(&key, put.bytes()) {
+                self.writes.copies.push_front(put);
+                break;
+            }
+            filling.push(key, WriteOp::Copy(Box::new(put)));
+        }
     }
 
     fn fill_with_ends(&mut self, filling: &mut Filling, share: Share, which: Ends) {

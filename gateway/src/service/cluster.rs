@@ -2,9 +2,11 @@
 //! out what it wants done.
 
 use crate::engine::{
-    Answer, CallId, Effect, Engine, Heritage, Hop, Input, Ticket, Trouble, all_sessions,
+    Answer, CallId, Effect, Engine, Heritage, Hop, Input, Onward, Ticket, To, Trouble, Word,
+    all_sessions,
 };
 use crate::limits;
+use crate::service::routes::Neighbours;
 use crate::service::{
     Acquire, AcquireOutcome, Forward, ForwardOutcome, Forwarding, ServiceError, ShardStatus,
 };
@@ -16,6 +18,7 @@ use shard_map::ShardId;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 /// Requests that are taken over in one turn, so that they can share a batch.
@@ -37,6 +40,8 @@ pub(super) enum Command {
     ),
     /// A request about an existing hold.
     Hold(ShardId, Box<Forward>, Hop, oneshot::Sender<ForwardOutcome>),
+    /// A request that another cluster's engine has sent on.
+    Onward(Box<Onward>, Asker),
     Heritage(Heritage),
     HomeSeen,
     /// Give the session up and end.
@@ -44,14 +49,23 @@ pub(super) enum Command {
 }
 
 /// Whom to tell the answer.
-enum Asker {
+pub(super) enum Asker {
     Acquire(oneshot::Sender<Result<AcquireOutcome, ServiceError>>),
     Hold(oneshot::Sender<ForwardOutcome>),
 }
 
+/// What is around a cluster's task.
+pub(super) struct Around {
+    /// The cluster's name.
+    pub(super) cluster: Arc<str>,
+    /// The way to other gateways.
+    pub(super) forwarding: Arc<dyn Forwarding>,
+    /// The tasks of this gateway's other clusters.
+    pub(super) neighbours: Neighbours,
+}
+
 pub(super) struct ClusterTask<C> {
-    cluster: Arc<str>,
-    forwarding: Arc<dyn Forwarding>,
+    around: Around,
     forwarded: mpsc::UnboundedSender<(Ticket, ForwardOutcome)>,
     engine: Engine,
     store: Arc<dyn Store>,
@@ -70,12 +84,14 @@ impl<C: Clock> ClusterTask<C> {
     /// Runs the engine until nobody can tell it anything any more. One that has stopped goes on
     /// looking for its heirs.
     pub(super) async fn run(
-        cluster: Arc<str>,
+        around: Around,
         engine: Engine,
-        forwarding: Arc<dyn Forwarding>,
         store: Arc<dyn Store>,
         clock: Arc<C>,
-        mut commands: mpsc::Receiver<Command>,
+        (mut commands, mut words): (
+            mpsc::Receiver<Command>,
+            mpsc::UnboundedReceiver<(Arc<str>, Word)>,
+        ),
         shown: Arc<ArcSwap<Vec<ShardStatus>>>,
     ) {
         // As many replies can wait as calls are on their way, which the engine bounds.
@@ -84,8 +100,7 @@ impl<C: Clock> ClusterTask<C> {
         let (forwarded, mut answered) = mpsc::unbounded_channel();
         let mut ended_sessions = std::pin::pin!(ended_sessions(Arc::clone(&store)));
         let mut task = Self {
-            cluster,
-            forwarding,
+            around,
             forwarded,
             engine,
             store,
@@ -115,6 +130,7 @@ impl<C: Clock> ClusterTask<C> {
                 Some((ticket, outcome)) = answered.recv() => {
                     inputs.push(Input::ForwardAnswered(ticket, outcome));
                 }
+                Some((from, word)) = words.recv() => inputs.push(Input::Word(from, word)),
                 Some(()) = ended_sessions.next() => inputs.push(Input::SessionEnded),
                 count = commands.recv_many(&mut told, COMMANDS_AT_ONCE_MAX) => {
                     if count == 0 {
@@ -137,6 +153,10 @@ impl<C: Clock> ClusterTask<C> {
                 && let Ok(command) = commands.try_recv()
             {
                 told.push(command);
+            }
+            // Before the requests: what was said before one was sent on comes before it.
+            while let Ok((from, word)) = words.try_recv() {
+                inputs.push(Input::Word(from, word));
             }
             for command in told.drain(..) {
                 inputs.extend(task.take(command));
@@ -164,6 +184,7 @@ impl<C: Clock> ClusterTask<C> {
             Command::Hold(shard, forward, hop, asker) => {
                 (Asker::Hold(asker), hop.input(ticket, shard, *forward))
             }
+            Command::Onward(onward, asker) => (asker, Input::Onward(ticket, onward)),
             Command::Heritage(heritage) => return Some(Input::Heritage(heritage)),
             Command::HomeSeen => return Some(Input::HomeSeen),
             Command::Stop(done) => {
@@ -187,8 +208,9 @@ impl<C: Clock> ClusterTask<C> {
                     });
                 }
                 Effect::Forward(ticket, owner, forward) => {
-                    let asking = self.forwarding.forward(&owner, &self.cluster, forward);
-                    let (cluster, forwarded) = (Arc::clone(&self.cluster), self.forwarded.clone());
+                    let cluster = Arc::clone(&self.around.cluster);
+                    let asking = self.around.forwarding.forward(&owner, &cluster, forward);
+                    let forwarded = self.forwarded.clone();
                     tokio::spawn(async move {
                         let outcome = asking.await.unwrap_or_else(|_| {
                             ForwardOutcome::Failed(Trouble::OtherOwner.to_error(&cluster))
@@ -198,7 +220,18 @@ impl<C: Clock> ClusterTask<C> {
                     });
                 }
                 Effect::Bequeath(owner, heritage) => {
-                    self.forwarding.bequeath(&owner, &self.cluster, heritage);
+                    let around = &self.around;
+                    around
+                        .forwarding
+                        .bequeath(&owner, &around.cluster, heritage);
+                }
+                Effect::Word(to, word) => {
+                    self.around.neighbours.say(&self.around.cluster, &to, word);
+                }
+                Effect::Onward(ticket, to, onward) => {
+                    if let Some(asker) = self.askers.remove(&ticket) {
+                        send_on(&self.around, &to, onward, asker);
+                    }
                 }
                 Effect::Answer(ticket, answer) => {
                     if let Some(asker) = self.askers.remove(&ticket) {
@@ -267,6 +300,30 @@ fn sleep_origin() -> tokio::time::Instant {
 
 fn offset_ms(clock: &impl Clock) -> i128 {
     i128::from(clock.unix_ms()) - i128::from(clock.now().as_ms())
+}
+
+/// Gives a request to the task of another cluster; if there is none, nothing is known.
+fn send_on(around: &Around, to: &To, onward: Box<Onward>, asker: Asker) {
+    let Some(cluster) = around.neighbours.of(to, onward.shard()) else {
+        return tell(asker, onward.unanswerable(&around.cluster));
+    };
+    let sent = cluster.commands.try_send(Command::Onward(onward, asker));
+    let (command, trouble) = match sent {
+        Ok(()) => return,
+        Err(TrySendError::Full(command)) => (command, Trouble::Overloaded),
+        Err(TrySendError::Closed(command)) => (command, Trouble::Draining),
+    };
+    if let Command::Onward(_, asker) = command {
+        refuse(asker, trouble.to_error(&cluster.name));
+    }
+}
+
+/// Whoever asked may have gone.
+fn refuse(asker: Asker, error: ServiceError) {
+    match asker {
+        Asker::Acquire(asker) => drop(asker.send(Err(error))),
+        Asker::Hold(asker) => drop(asker.send(ForwardOutcome::Failed(error))),
+    }
 }
 
 /// The asker may have gone (a client that disconnected); the work is done all the same.

@@ -1,12 +1,11 @@
 //! The lock service over several clusters: routes each request to the cluster of its shard.
 
-use crate::engine::{
-    ClusterProof, Course, Engine, EngineStats, Heritage, Hop, Owner, Owners, Settings, Table,
-    Trouble,
-};
+use crate::engine::{ClusterProof, Course, Engine, Heritage, Hop, Owner, Settings, Table, Trouble};
 use crate::limits;
-use crate::service::cluster::{ClusterTask, Command};
+use crate::lock_id::LockId;
+use crate::service::cluster::{Around, ClusterTask, Command};
 use crate::service::clusters::Clusters;
+use crate::service::routes::{Cluster, Neighbours, Routes};
 use crate::service::{
     Acquire, AcquireOutcome, ClusterHealth, EngineFigures, Forward, ForwardOutcome, Forwarding,
     Locks, Release, ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError, ShardStatus,
@@ -15,7 +14,7 @@ use crate::time::{Clock, Instant, Millis};
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use holdfast_store::Store;
-use shard_map::{ClusterName, ShardCount, ShardId, ShardMap};
+use shard_map::{ClusterName, ShardId, ShardMap};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::TrySendError;
@@ -50,7 +49,7 @@ pub struct LockService<C> {
     stores: Clusters,
     entropy: Box<Entropy>,
     table: Arc<Table>,
-    routes: ArcSwap<Routes>,
+    routes: Arc<ArcSwap<Routes>>,
     forwarding: Arc<dyn Forwarding>,
 }
 
@@ -64,25 +63,6 @@ impl Forwarding for Alone {
     }
 
     fn bequeath(&self, _: &Owner, _: &Arc<str>, _: Heritage) {}
-}
-
-/// Which cluster a shard's requests go to.
-#[derive(Default)]
-struct Routes {
-    /// `None`: there is no map yet.
-    shards: Option<ShardCount>,
-    by_shard: Vec<u16>,
-    clusters: Vec<Arc<Cluster>>,
-}
-
-/// A cluster's task, from outside.
-struct Cluster {
-    name: Arc<str>,
-    proof: Arc<ClusterProof>,
-    stats: Arc<EngineStats>,
-    owners: Arc<Owners>,
-    commands: mpsc::Sender<Command>,
-    shards: Arc<ArcSwap<Vec<ShardStatus>>>,
 }
 
 impl<C: Clock> LockService<C> {
@@ -100,7 +80,7 @@ impl<C: Clock> LockService<C> {
             stores: Clusters::new(store_of),
             entropy,
             table: Arc::default(),
-            routes: ArcSwap::from_pointee(Routes::default()),
+            routes: Arc::new(ArcSwap::from_pointee(Routes::default())),
             forwarding,
         }
     }
@@ -130,24 +110,7 @@ impl<C: Clock> LockService<C> {
                 clusters.push(Arc::new(self.start_cluster(map, cluster)?));
             }
         }
-        let by_shard = map
-            .shards()
-            .shards()
-            .map(|shard| {
-                let cluster = map.cluster_of(shard);
-                let at = cluster.and_then(|cluster| {
-                    clusters
-                        .iter()
-                        .position(|known| *known.name == *cluster.name.as_str())
-                });
-                at.and_then(|at| u16::try_from(at).ok()).unwrap_or(u16::MAX)
-            })
-            .collect();
-        self.routes.store(Arc::new(Routes {
-            shards: Some(map.shards()),
-            by_shard,
-            clusters,
-        }));
+        self.routes.store(Arc::new(present.next(map, clusters)));
         Ok(())
     }
 
@@ -179,8 +142,13 @@ impl<C: Clock> LockService<C> {
         let (commands, told) = mpsc::channel(limits::COMMANDS_QUEUED_MAX);
         let shards = Arc::new(ArcSwap::from_pointee(Vec::new()));
         let (clock, shown) = (Arc::clone(&self.clock), Arc::clone(&shards));
-        let (of, forwarding) = (Arc::clone(&name), Arc::clone(&self.forwarding));
-        let task = ClusterTask::run(of, engine, forwarding, store, clock, told, shown);
+        let (words, said) = mpsc::unbounded_channel();
+        let around = Around {
+            cluster: Arc::clone(&name),
+            forwarding: Arc::clone(&self.forwarding),
+            neighbours: Neighbours(Arc::downgrade(&self.routes)),
+        };
+        let task = ClusterTask::run(around, engine, store, clock, (told, said), shown);
         self.settings.engines.spawn(task);
         Ok(Cluster {
             name,
@@ -188,6 +156,7 @@ impl<C: Clock> LockService<C> {
             stats,
             owners,
             commands,
+            words,
             shards,
         })
     }
@@ -238,7 +207,7 @@ impl<C: Clock> LockService<C> {
 
     /// Answers what another gateway has forwarded. It goes no further.
     pub(crate) async fn answer_forwarded(&self, forward: Forward) -> ForwardOutcome {
-        let answer = match self.route(forward.lock_id().name()) {
+        let answer = match self.route_hold(forward.lock_id()) {
             Ok((shard, cluster)) => {
                 let command =
                     |asker| Command::Hold(shard, Box::new(forward), Hop::FromGateway, asker);
@@ -261,7 +230,7 @@ impl<C: Clock> LockService<C> {
 
     /// Answers a request about an existing hold: here, or through the gateway that owns the lock.
     async fn about_hold(&self, forward: Forward) -> Result<ForwardOutcome, ServiceError> {
-        let (shard, cluster) = self.route(forward.lock_id().name())?;
+        let (shard, cluster) = self.route_hold(forward.lock_id())?;
         let came = self.clock.now();
         let (owners, id) = (&cluster.owners, forward.lock_id());
         let mut course = Course::of_request(owners, &self.table, &cluster.name, id);
@@ -322,14 +291,19 @@ impl<C: Clock> LockService<C> {
             return Err(Trouble::HomeUnseen.to_error(&Arc::from("home")));
         };
         let shard = shard_map::shard_of(name, shards);
-        let at = usize::try_from(shard.0)
-            .ok()
-            .and_then(|at| routes.by_shard.get(at));
-        let cluster = at.and_then(|at| routes.clusters.get(usize::from(*at)));
-        match cluster {
+        match routes.of_shard(shard) {
             Some(cluster) => Ok((shard, Arc::clone(cluster))),
             None => Err(Trouble::Moving.to_error(&Arc::from("none"))),
         }
+    }
+
+    /// Where a request about this hold goes: its group may have moved, or not moved yet, whatever the
+    /// map says.
+    fn route_hold(&self, id: &LockId) -> Result<(ShardId, Arc<Cluster>), ServiceError> {
+        let (shard, cluster) = self.route(id.name())?;
+        let routes = self.routes.load();
+        let found = routes.of_hold(&self.table, id);
+        Ok((shard, found.map_or(cluster, Arc::clone)))
     }
 }
 

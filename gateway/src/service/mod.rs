@@ -4,6 +4,7 @@ mod cluster;
 mod clusters;
 mod follow;
 mod locks;
+mod routes;
 mod stores;
 mod types;
 

@@ -11,6 +11,7 @@ mod allocations;
 mod bundles;
 mod forwarding;
 mod holds;
+mod moves;
 mod principals;
 mod takeover;
 mod unknown;

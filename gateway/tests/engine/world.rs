@@ -326,6 +326,12 @@ impl World {
                         self.at(self.now + 1, Event::Left { to, heritage });
                     }
                 }
+                // There is one cluster, so there is nowhere to go on.
+                Effect::Onward(ticket, _, onward) => {
+                    let answer = onward.unanswerable(&"a".into());
+                    self.carry_out(gateway, vec![Effect::Answer(ticket, answer)]);
+                }
+                Effect::Word(..) => {}
                 Effect::Stopped => self.gateways[gateway].stopped = true,
                 Effect::Call { id, op, timeout } => self.send(gateway, id, op, timeout),
             }

@@ -6,7 +6,7 @@ use super::{Event, ReplyPlan, World};
 use crate::clock::{Real, Shows as _};
 use crate::faults::Fault;
 use crate::gateway::EngineAt;
-use holdfast_gateway::engine::{CallId, Effect, Input};
+use holdfast_gateway::engine::{CallId, Effect, Input, Onward, Ticket, To};
 use holdfast_gateway::time::Millis;
 use holdfast_store::{DefiniteError, Op, Reply, StoreError};
 use std::sync::Arc;
@@ -82,6 +82,16 @@ impl World {
                 Effect::Answer(ticket, answer) => self.answered(ticket, answer),
                 Effect::Stopped => self.engine_stopped(at),
                 Effect::Call { id, op, timeout } => self.send(at, id, op, timeout),
+                Effect::Word(to, word) => {
+                    if let Some(to) = self.neighbour(at, &To::Cluster(to), 0) {
+                        let from = &self.gateways[at.gateway].engines[at.cluster].cluster;
+                        let from = Arc::clone(from);
+                        let note = ("word", at.gateway, &from, format!("{word:?}"));
+                        self.trace.note(self.now, None, &note);
+                        self.give(to, Input::Word(from, word));
+                    }
+                }
+                Effect::Onward(ticket, to, onward) => self.send_on(at, ticket, &to, onward),
                 Effect::Bequeath(owner, heritage) => self.bequeath(at, &owner, &heritage),
                 Effect::Forward(ticket, owner, forward) => {
                     self.note_entry(ticket);
@@ -91,6 +101,28 @@ impl World {
                     self.forward(at.gateway, &owner, cluster, forward, asker);
                 }
             }
+        }
+    }
+
+    /// The engine of another cluster, of the same gateway.
+    fn neighbour(&self, at: EngineAt, to: &To, shard: u32) -> Option<EngineAt> {
+        let gateway = &self.gateways[at.gateway];
+        let cluster = match to {
+            To::Cluster(name) => gateway.engines.iter().position(|it| it.cluster == *name)?,
+            To::Before => gateway.routes.before[shard as usize],
+        };
+        Some(EngineAt { cluster, ..at })
+    }
+
+    /// A request goes on in another engine.
+    fn send_on(&mut self, at: EngineAt, ticket: Ticket, to: &To, onward: Box<Onward>) {
+        let next = self.neighbour(at, to, onward.shard().0);
+        match (next, self.open.get_mut(&ticket)) {
+            (Some(next), Some(open)) => {
+                open.at = next;
+                self.give(next, Input::Onward(ticket, onward));
+            }
+            _ => unreachable!("every cluster has an engine"),
         }
     }
 

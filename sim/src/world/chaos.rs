@@ -403,6 +403,7 @@ impl World {
     /// Everything works from here on, and everybody is there.
     pub(crate) fn heal(&mut self) {
         self.healed = true;
+        self.spread_map();
         self.cut.clear();
         self.hangs.clear();
         let now = self.now;

@@ -63,7 +63,7 @@ impl World {
             return;
         };
         let shard = Self::shard_of_name(forward.lock_id().name());
-        let cluster = self.cluster_of(shard.0);
+        let cluster = self.cluster_at(gateway, shard, Some(forward.lock_id()));
         let process = &self.gateways[gateway];
         let shown = process.clock.instant(self.now);
         if !process.engines[cluster].proof.is_proven(shown) {

@@ -11,6 +11,7 @@ mod partitions;
 mod phases;
 mod processes;
 mod requests;
+mod rollouts;
 
 pub(crate) use chaos::Chaos;
 pub(crate) use links::PeerLink;
@@ -23,12 +24,13 @@ use crate::cluster::Cluster;
 use crate::dice::Dice;
 use crate::faults::Fault;
 use crate::figures::Figures;
-use crate::gateway::{Common, EngineAt, Gateway, cluster_name};
+use crate::gateway::{Common, EngineAt, Gateway, Routes, cluster_name};
+use crate::mistake::Mistake;
 use crate::network::{LineNo, Network};
 use crate::options::Options;
 use crate::trace::Trace;
 use hangs::Hang;
-use holdfast_gateway::engine::{CallId, Input, Mutation, Ticket};
+use holdfast_gateway::engine::{CallId, Input, Ticket};
 use holdfast_gateway::peer::CallNo;
 use holdfast_judge::{Judge, Terms};
 use holdfast_store::{Op, Reply, StoreError};
@@ -80,6 +82,7 @@ pub(crate) enum Event {
     Peer(links::PeerEvent),
     ClusterLooks(usize),
     Hint(EngineAt),
+    Rollout(rollouts::RolloutEvent),
     /// A gateway's process ends, if it still lives this life.
     ProcessEnds(usize, u64),
 }
@@ -141,6 +144,9 @@ pub(crate) struct World {
     hangs: BTreeMap<(usize, usize), Hang>,
     /// How often the guard of a shard was raised.
     guards_raised: BTreeMap<u32, u64>,
+    /// The present map.
+    routes: Routes,
+    drivers: Vec<rollouts::Driver>,
     /// Nothing goes wrong any more.
     healed: bool,
 }
@@ -150,7 +156,7 @@ impl World {
         options: Options,
         mut dice: Dice,
         trace: Trace,
-        mutation: Option<Mutation>,
+        mutation: Option<Mistake>,
     ) -> Self {
         let common = Common {
             deployment: DeploymentId::from_random_bits(7),
@@ -211,6 +217,8 @@ impl World {
             cut: BTreeMap::new(),
             hangs: BTreeMap::new(),
             guards_raised: BTreeMap::new(),
+            routes: Routes::new(SHARDS, options.clusters),
+            drivers: Vec::new(),
             healed: false,
             options,
         };
@@ -247,10 +255,17 @@ impl World {
             self.wake_client(client, after);
         }
         self.plan_chaos();
+        self.plan_rollouts();
     }
 
+    /// The cluster that has the shard by the present map.
     pub(crate) fn cluster_of(&self, shard: u32) -> usize {
-        shard as usize % self.clusters.len()
+        self.routes.by_shard[shard as usize]
+    }
+
+    pub(crate) fn guard_mistake(&self) -> shard_map::rollout::Mistake {
+        let mistake = self.common.mutation;
+        mistake.map_or(shard_map::rollout::Mistake::NONE, Mistake::in_guards)
     }
 
     pub(crate) fn shard_of(name: usize) -> ShardId {
@@ -330,6 +345,7 @@ impl World {
             Event::Peer(event) => self.peer_event(event),
             Event::ClusterLooks(cluster) => self.cluster_looks(cluster),
             Event::Hint(at) => self.hinted(at),
+            Event::Rollout(event) => self.rollout(event),
             Event::ProcessEnds(gateway, life) => self.process_ends(gateway, life),
         }
     }
@@ -364,6 +380,10 @@ impl World {
                 ("sessions lost", stats.sessions_lost.get()),
                 ("groups lost", stats.groups_lost.get()),
                 ("groups claimed", stats.claims.get()),
+                ("moves of groups", stats.moves.get()),
+                ("groups moved", stats.moved.get()),
+                ("moves undone", stats.moves_undone.get()),
+                ("requests sent on", stats.onward.get()),
                 ("holds expired", stats.expired.get()),
                 ("fences", stats.fences.get()),
                 ("batches of unknown outcome", stats.unknown_outcomes.get()),

@@ -34,7 +34,8 @@ impl World {
         self.begin_phase(Phase::Settle);
         self.heal();
         let session = self.options.session_ttl_ms;
-        self.run_until(self.now + session + 12_000);
+        self.run_until(self.now + session + 12_000 + self.rollouts_take());
+        self.check_rollouts();
         self.begin_phase(Phase::Hold);
         self.choose_holders();
         self.run_until(self.now + self.options.ttl_ms_max * 102 / 100 + session + 8_000);
@@ -97,10 +98,17 @@ impl World {
             .filter(|name| !self.judge.promised(*name, now).is_empty())
             .map(Self::name)
             .collect();
-        let (records, _) = self.records();
+        let (records, count) = self.records();
         let exact = self.judge.terms.one_holder;
         if records.difference(&held).next().is_some() || exact && records != held {
             let text = format!("held are {held:?}, and etcd has {records:?}");
+            self.judge.find(Rule::NoGhost, now, None, text);
+        }
+        if count != records.len() {
+            let text = format!(
+                "{count} records of {} names: some are in two clusters",
+                records.len()
+            );
             self.judge.find(Rule::NoGhost, now, None, text);
         }
         self.figures

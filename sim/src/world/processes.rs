@@ -21,6 +21,7 @@ impl World {
             seeds.push(seed);
         }
         let now = self.now;
+        self.gateways[gateway].routes = self.routes.clone();
         self.gateways[gateway].start(gateway, now, &seeds, &self.common);
         for at in self.engines_of(gateway) {
             let shown = self.gateways[gateway].clock.instant(now);

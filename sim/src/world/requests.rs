@@ -6,11 +6,13 @@ use crate::clock::{Real, Shows as _};
 use crate::faults::Fault;
 use crate::gateway::EngineAt;
 use holdfast_gateway::engine::{Answer, Course, Input, Owner, Ticket};
+use holdfast_gateway::lock_id::LockId;
 use holdfast_gateway::service::{
     Acquire, AcquireOutcome, Forward, ForwardOutcome, Release, ReleaseOutcome, Renew, RenewOutcome,
 };
 use holdfast_gateway::time::Millis;
 use holdfast_judge::{Asked, Client, HoldNo, Rule};
+use shard_map::ShardId;
 use std::sync::Arc;
 
 /// How long a gateway may take to answer, by its own clock.
@@ -197,7 +199,6 @@ impl World {
             }
         }
         let shard = Self::shard_of(request.name);
-        let task = &process.engines[self.cluster_of(shard.0)];
         let course = match &request.ask {
             Ask::Acquire(acquire) => {
                 let acquire = acquire.clone();
@@ -205,10 +206,28 @@ impl World {
                 return self.ask_engine(arrival, input);
             }
             Ask::Renew(Renew { lock_id, .. }) | Ask::Release(Release { lock_id, .. }) => {
+                let task = &process.engines[self.cluster_for(gateway, request)];
                 Course::of_request(&task.owners, &process.table, &task.cluster, lock_id)
             }
         };
         self.follow(arrival, course);
+    }
+
+    /// The cluster whose engine a gateway asks first.
+    fn cluster_for(&self, gateway: usize, request: &Request) -> usize {
+        let lock_id = match &request.ask {
+            Ask::Acquire(_) => None,
+            Ask::Renew(renew) => Some(&renew.lock_id),
+            Ask::Release(release) => Some(&release.lock_id),
+        };
+        self.cluster_at(gateway, Self::shard_of(request.name), lock_id)
+    }
+
+    pub(super) fn cluster_at(&self, gateway: usize, shard: ShardId, id: Option<&LockId>) -> usize {
+        let process = &self.gateways[gateway];
+        let clusters = process.engines.iter().map(|it| (&it.cluster, &*it.owners));
+        let by_hold = id.and_then(|id| Course::place_of_hold(&process.table, clusters, id));
+        by_hold.unwrap_or(process.routes.by_shard[shard.0 as usize])
     }
 
     fn follow(&mut self, arrival: ArrivalNo, course: Course) {
@@ -234,7 +253,7 @@ impl World {
                 self.ask_engine(arrival, |ticket| hop.input(ticket, shard, forward));
             }
             Course::Owner(owner) => {
-                let cluster = self.cluster_of(shard.0);
+                let cluster = self.cluster_for(gateway, request);
                 let cluster = Arc::clone(&self.gateways[gateway].engines[cluster].cluster);
                 let asker = LinkAsker::Client(arrival, Arc::clone(&owner));
                 self.forward(gateway, &owner, cluster, forward, asker);
@@ -252,14 +271,14 @@ impl World {
         let Some(entry) = self.arrivals.get(&arrival) else {
             return;
         };
-        let name = self.requests[entry.request.0].name;
+        let request = &self.requests[entry.request.0];
         let process = &self.gateways[entry.gateway];
         if process.life != entry.life {
             return;
         }
         let shown = process.clock.read(self.now);
         let took = shown.saturating_sub(process.clock.read(entry.time));
-        let cluster = self.cluster_of(Self::shard_of(name).0);
+        let cluster = self.cluster_for(entry.gateway, request);
         let cluster = &process.engines[cluster].cluster;
         let course = Course::after_owner(owner, cluster, Millis::from_ms(took), Some(outcome));
         self.follow(arrival, course);
@@ -275,7 +294,7 @@ impl World {
         else {
             return;
         };
-        let cluster = self.cluster_of(Self::shard_of(self.requests[request.0].name).0);
+        let cluster = self.cluster_for(gateway, &self.requests[request.0]);
         let process = &self.gateways[gateway];
         let shown = process.clock.instant(self.now);
         if !process.engines[cluster].proof.is_proven(shown) {
@@ -340,7 +359,7 @@ impl World {
         let (request, name) = (entry.request, request.name);
         let at = EngineAt {
             gateway: entry.gateway,
-            cluster: self.cluster_of(Self::shard_of(name).0),
+            cluster: 0,
             life: entry.life,
         };
         self.check_in_time(at, entry.time, Some((request, name)));
@@ -348,10 +367,9 @@ impl World {
 
     fn check_in_time(&mut self, at: EngineAt, arrived: Real, of: Option<(RequestNo, usize)>) {
         let gateway = &self.gateways[at.gateway];
-        let task = gateway.engines.get(at.cluster);
-        let last_pause = gateway
-            .paused_until
-            .max(task.map_or(0, |task| task.paused_until));
+        // It may have gone from one engine to another.
+        let tasks = gateway.engines.iter().map(|task| task.paused_until);
+        let last_pause = tasks.fold(gateway.paused_until, Real::max);
         let shown = gateway.clock.read(self.now);
         let took = shown - gateway.clock.read(arrived).min(shown);
         if took > ANSWER_MS_MAX && last_pause <= arrived {

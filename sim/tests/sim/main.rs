@@ -1,7 +1,7 @@
 //! The simulator's own tests: runs repeat, a sweep finds nothing, and deliberate mistakes are
 //! found. The long sweep and the hunt for every mistake are `make sim-test`.
 
-use holdfast_sim::{Fault, HUNTS, Mutation, Plan, run, sweep};
+use holdfast_sim::{Fault, HUNTS, Mistake, Mutation, Plan, run, sweep};
 use std::collections::BTreeSet;
 
 #[test]
@@ -46,14 +46,14 @@ fn a_short_sweep_finds_nothing() {
 #[test]
 fn every_mistake_is_hunted() {
     let hunted: BTreeSet<_> = HUNTS.iter().map(|hunt| hunt.mutation).collect();
-    assert_eq!(hunted, Mutation::ALL.iter().copied().collect());
+    assert_eq!(hunted, Mistake::all().collect());
 }
 
 #[test]
 fn a_mistake_that_was_found_is_found_again_to_the_byte() {
     let hunt = HUNTS
         .iter()
-        .find(|hunt| hunt.mutation == Mutation::TtlZeroIgnored)
+        .find(|hunt| hunt.mutation == Mistake::Engine(Mutation::TtlZeroIgnored))
         .expect("it is hunted");
     let (seed, finding) = hunt.find(0, 2).expect("it is found");
     let plan = Plan {

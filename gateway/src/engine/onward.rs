@@ -1,0 +1,175 @@
+//! Requests that go on in another engine of the same gateway, because their shard moves.
+//!
+//! The map says which engine is asked first; the guards say where a name may be granted. A guard that
+//! is `leaving` or `moved` sends a request on to the cluster that it names. While a guard says `from`,
+//! a name that is not here is looked for there, *after* the guard was read: the request travels to the
+//! other engine, which answers it if the name has a record there, and sends it back if not. Then it
+//! counts, as long as the guard here is the one that was read (its revision is compared by the grant).
+//!
+//! A request keeps the time at which it was asked and is answered in time, wherever that is.
+
+use crate::engine::acquire::Job;
+use crate::engine::cold::{ColdAsk, ColdJob};
+use crate::engine::tickets::{Answer, Kind, Ticket, Trouble, Via};
+use crate::engine::{Effect, Engine};
+use crate::limits;
+use crate::service::Forward;
+use crate::time::Instant;
+use holdfast_store::Revision;
+use shard_map::ShardId;
+use std::sync::Arc;
+
+/// Which engine a request goes on in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum To {
+    /// That of this cluster.
+    Cluster(Arc<str>),
+    /// That of the cluster which had the shard before, as far as the map tells; no guard here says.
+    Before,
+}
+
+/// A request on its way to another engine.
+#[derive(Debug)]
+pub struct Onward {
+    pub(crate) shard: ShardId,
+    pub(crate) what: What,
+    pub(crate) via: Via,
+    /// When it was asked.
+    pub(crate) since: Instant,
+    /// How often it has gone on.
+    pub(crate) hops: u8,
+}
+
+impl Onward {
+    /// The shard of its name.
+    pub fn shard(&self) -> ShardId {
+        self.shard
+    }
+
+    /// The answer where this gateway has no engine for the other cluster.
+    pub fn unanswerable(&self, cluster: &Arc<str>) -> Answer {
+        let error = Trouble::Moving.to_error(cluster);
+        match &self.what {
+            What::Acquire(_) => Answer::Acquire(Err(error)),
+            What::Hold(Forward::Renew(_), _) => Answer::Renew(Err(error)),
+            What::Hold(Forward::Release(_), _) => Answer::Release(Err(error)),
+        }
+    }
+}
+
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is boxed with the request that it is a part of"
+)]
+pub(crate) enum What {
+    Acquire(Job),
+    Hold(Forward, Option<Look>),
+}
+
+/// A name is looked for in the cluster that its shard comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// The cluster whose guard says so,
+    by: Arc<str>,
+    /// and the revision of that guard. It was read before this began.
+    guard: Revision,
+    /// The name had no record there.
+    absent: bool,
+}
+
+impl Engine {
+    /// A request comes from another engine of this gateway.
+    pub(crate) fn on_onward(&mut self, ticket: Ticket, onward: Onward) {
+        let Onward {
+            shard,
+            what,
+            via,
+            since,
+            hops,
+        } = onward;
+        let kind = match &what {
+            What::Acquire(_) => Kind::Acquire,
+            What::Hold(Forward::Renew(_), _) => Kind::Renew,
+            What::Hold(Forward::Release(_), _) => Kind::Release,
+        };
+        if !self.open_ticket_since(ticket, kind, via, (since, hops)) {
+            return;
+        }
+        match what {
+            What::Acquire(mut job) => {
+                job.ticket = ticket;
+                match self.is_to_look(job.look.as_ref()) {
+                    true => self.queue_cold(ColdJob::new(shard, ColdAsk::Look(Box::new(job)))),
+                    false => self.queue_acquire(job),
+                }
+            }
+            What::Hold(forward, look) => self.go_on_with_hold(ticket, shard, forward, look),
+        }
+    }
+
+    /// Whether this engine is the one that looks.
+    pub(crate) fn is_to_look(&self, look: Option<&Look>) -> bool {
+        look.is_some_and(|look| !look.absent && look.by != self.settings.cluster)
+    }
+
+    /// Whether the name had no record where the guard of this revision says it came from.
+    pub(crate) fn has_looked(&self, look: Option<&Look>, guard: Revision) -> bool {
+        look.is_some_and(|look| {
+            look.absent && look.by == self.settings.cluster && look.guard == guard
+        })
+    }
+
+    /// What the source is asked; the guard of this revision says that it is the source.
+    pub(crate) fn look_for(&self, guard: Revision) -> Look {
+        Look {
+            by: Arc::clone(&self.settings.cluster),
+            guard,
+            absent: false,
+        }
+    }
+
+    /// The name has no record here, and was looked for from there: the request goes back.
+    pub(crate) fn back_from_look(&self, look: Look) -> (To, Look) {
+        let to = To::Cluster(Arc::clone(&look.by));
+        let absent = Look {
+            absent: true,
+            ..look
+        };
+        (to, absent)
+    }
+
+    /// The request is answered by another engine. `None` of what is left to do here.
+    pub(crate) fn go_on(&mut self, ticket: Ticket, to: To, shard: ShardId, what: What) {
+        let Some((via, since, hops)) = self.tickets.of_onward(ticket) else {
+            return;
+        };
+        if hops >= limits::ONWARD_HOPS_MAX {
+            return self.fail(ticket, Trouble::Moving);
+        }
+        self.tickets.forget(ticket);
+        self.stats.onward.add(1);
+        let onward = Onward {
+            shard,
+            what,
+            via,
+            since,
+            hops: hops + 1,
+        };
+        self.out.push(Effect::Onward(ticket, to, Box::new(onward)));
+    }
+
+    pub(crate) fn acquire_goes_on(&mut self, to: To, job: Job) {
+        self.go_on(job.ticket, to, job.shard, What::Acquire(job));
+    }
+
+    /// A request about a hold goes on; a rewrite never does.
+    pub(crate) fn hold_goes_on(&mut self, to: To, job: &ColdJob, look: Option<Look>) {
+        match job.to_forward() {
+            Some(forward) => {
+                self.go_on(job.ticket(), to, job.shard(), What::Hold(forward, look));
+            }
+            None => self.fail(job.ticket(), Trouble::Moving),
+        }
+    }
+}
