@@ -233,6 +233,18 @@ ROLLOUTS = Board(
             Panel("Locks by cluster", "What a rollout moves.", "short",
                   [("sum by (cluster) (holdfast_cluster_locks{$M})", "{{cluster}}")], stacked=True),
         ]),
+        Row("What moves", [
+            Panel("Groups that move", "Lease groups that left a cluster per second, by cluster, and moves that were undone "
+                  "and begin anew. Undone ones that go on: the goal cannot be written, or the guards were changed.", "ops",
+                  [('sum by (cluster) (rate(holdfast_group_moves_total{$M,step="done"}[$__rate_interval]))',
+                    "out of {{cluster}}"),
+                   ('sum(rate(holdfast_group_moves_total{$M,step="undone"}[$__rate_interval]))', "undone")],
+                  stacked=True),
+            Panel("Requests that went on in another cluster", "Names are looked for where their shard comes from, and asked "
+                  "for where it goes. Each costs a look-up in the other cluster.", "reqps",
+                  [("sum by (cluster) (rate(holdfast_onward_requests_total{$M}[$__rate_interval]))",
+                    "from {{cluster}}")], stacked=True),
+        ]),
         Row("What it does to clients", [
             Panel("Calls refused for now", "503 by code. shard_moving is what a rollout costs acquires; renewals have none.",
                   "ops", [('sum by (operation, outcome) (rate(holdfast_lock_calls_total{$M,outcome=~"$UNKNOWN"}'

@@ -163,6 +163,9 @@ pub const GUARDS_INTERVAL: Millis = Millis::from_secs(2);
 pub const MOVES_AT_ONCE_MAX: usize = 4;
 /// A move that takes longer is undone, and tried again.
 pub const MOVE_TIME_MAX: Millis = Millis::from_secs(10);
+/// A group that arrives is looked for in the cluster that it comes from when it has not arrived
+/// after this: whoever had the say over its move has given it up, or could not say that it is done.
+pub const ARRIVAL_TIME_MAX: Millis = Millis::from_secs(30);
 /// What another engine was asked in a move is asked again after this.
 pub const MOVE_RETRY: Millis = Millis::from_ms(500);
 /// Groups whose records are read at the same time after claims.
@@ -239,6 +242,9 @@ const _: () = {
     assert!(SECOND_TRY_WITHIN.as_ms() + REQUEST_TIMEOUT.as_ms() < ANSWER_MAX.as_ms());
     assert!(CALL_TIMEOUT.as_ms() < REQUEST_TIMEOUT.as_ms());
     assert!(TTL_MIN.as_ms() > 2 * PROOF_MARGIN.as_ms());
+    // Whoever has the say over a move gives it up first.
+    assert!(MOVE_TIME_MAX.as_ms() + CALL_TIMEOUT.as_ms() < ARRIVAL_TIME_MAX.as_ms());
+    assert!(MOVES_AT_ONCE_MAX <= LOADS_AT_ONCE_MAX);
     let longest_call = NAME_BYTES_MAX + PRINCIPAL_BYTES_MAX + 256;
     assert!(CALLS_PER_FRAME_MAX * longest_call <= PEER_FRAME_BYTES_MAX);
     assert!(2 * PEER_PING_INTERVAL.as_ms() < PEER_SILENCE_MAX.as_ms());
@@ -250,6 +256,10 @@ const _: () = {
 pub const DEV_SHARDS: u32 = 256;
 /// Requests on their way from the edges to one cluster's engine.
 pub const COMMANDS_QUEUED_MAX: usize = 65_536;
+/// Words about moves that wait for a cluster's task. Those beyond are lost: then a move is undone that
+/// gets no answer in time, and the cluster that a group goes to asks the other whether it has gone.
+/// A task that reads has a few for each group that moves.
+pub const WORDS_QUEUED_MAX: usize = 16_384;
 
 /// A session's TTL at default settings: a crashed gateway's locks are taken over this much later,
 /// and a stall of two thirds of it (a pause, an election in etcd) is survived.

@@ -41,9 +41,9 @@ use std::sync::Arc;
 pub(crate) struct Arrival {
     /// Revisions of the records that were put.
     copies: BTreeMap<SlotIndex, Revision>,
-    /// Records that are still to be put.
-    left: usize,
-    /// Nobody has the say over the move any more.
+    /// How many are to be put.
+    wanted: usize,
+    /// Nobody has the say over the move any more, as far as this engine was told.
     orphan: bool,
 }
 
@@ -216,7 +216,7 @@ impl Engine {
         let Some(arrival) = &mut ctl.arrival else {
             return;
         };
-        arrival.left = copies.len();
+        arrival.wanted = copies.len();
         arrival.copies.clear();
         if copies.is_empty() {
             return self.say(from, Said::Copied(group, lease, stay));
@@ -255,8 +255,7 @@ impl Engine {
             return;
         };
         arrival.copies.insert(put.copy.slot, revision);
-        arrival.left = arrival.left.saturating_sub(1);
-        if arrival.left == 0
+        if arrival.copies.len() == arrival.wanted
             && let Some(source) = source
         {
             self.say(&source, Said::Copied(put.group, put.lease, stay));
@@ -298,6 +297,11 @@ impl Engine {
     fn take(&mut self, group: GroupId, lease: LeaseId) {
         let now = self.now;
         let check_due = now + self.survey_interval;
+        let is_orphan = |ctl: &GroupCtl| ctl.arrival.as_ref().is_some_and(|it| it.orphan);
+        if self.groups.arriving(group).is_some_and(is_orphan) || self.groups.get(group).is_some() {
+            // Too late: it is found out without this word, and its records are read anew.
+            return;
+        }
         let ctl = self.groups.remove_arriving(group);
         let ctl = ctl.filter(|ctl| ctl.lease == lease && ctl.group.is_in(&self.proof));
         let Some(mut ctl) = ctl else {
@@ -438,7 +442,19 @@ impl Engine {
         self.say(from, Said::There(group, there));
     }
 
-    /// The engine that had the say over the move has lost its session.
+    /// Groups that have not arrived in time, and of which no word has come that they will not.
+    pub(crate) fn ask_about_late_arrivals(&mut self) {
+        let late = |ctl: &GroupCtl| {
+            let waits = ctl.arrival.as_ref().is_some_and(|arrival| !arrival.orphan);
+            waits && self.now.since(ctl.empty_since) >= limits::ARRIVAL_TIME_MAX
+        };
+        let late: Vec<_> = self.groups.arriving_where(late).collect();
+        for (group, lease) in late {
+            self.orphaned(group, lease);
+        }
+    }
+
+    /// The engine that had the say over the move has lost its session, or says nothing.
     fn orphaned(&mut self, group: GroupId, lease: LeaseId) {
         let proof = Arc::clone(&self.proof);
         let Some(ctl) = self.arriving(group, lease) else {

@@ -78,6 +78,14 @@ impl Groups {
         self.arriving.insert(ctl.group.id, ctl);
     }
 
+    pub(crate) fn arriving_where(
+        &self,
+        is_wanted: impl Fn(&GroupCtl) -> bool,
+    ) -> impl Iterator<Item = (GroupId, LeaseId)> {
+        let arriving = self.arriving.values().filter(move |ctl| is_wanted(ctl));
+        arriving.map(|ctl| (ctl.group.id, ctl.lease))
+    }
+
     pub(crate) fn remove_arriving(&mut self, group: GroupId) -> Option<GroupCtl> {
         self.arriving.remove(&group)
     }

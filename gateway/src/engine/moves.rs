@@ -24,7 +24,7 @@ use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
 use crate::engine::records::{self, LockRecord, SourceRecord, TargetRecord, lease_of};
 use crate::engine::rekey::RekeyFor;
-use crate::engine::shards::GuardSeen;
+use crate::engine::shards::Shard;
 use crate::engine::slot::SlotState;
 use crate::engine::table::Stay;
 use crate::engine::words::{CopyOf, Place, Said, Word};
@@ -33,7 +33,6 @@ use crate::limits;
 use crate::lock_id::GroupId;
 use crate::time::Instant;
 use holdfast_store::{Key, KeyRange, KeyValue, LeaseId, Op, Revision, Txn, TxnOp};
-use shard_map::records::GuardState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -107,12 +106,13 @@ impl Engine {
             self.want_guards(shards);
         }
         self.undo_late_moves();
+        self.ask_about_late_arrivals();
         self.start_moves();
     }
 
     /// What is wanted when the next tick is.
     pub(crate) fn moves_wakeup(&self) -> Option<Instant> {
-        let has_any = self.groups.len() > 0;
+        let has_any = self.groups.with_arriving().next().is_some();
         has_any.then_some(self.moves.guards_next)
     }
 
@@ -138,7 +138,8 @@ impl Engine {
     }
 
     fn start_moves(&mut self) {
-        if self.now < self.moves.next {
+        let any_leaves = self.shards.values().any(|shard| shard.goal().is_some());
+        if self.now < self.moves.next || !any_leaves {
             return;
         }
         let room = limits::MOVES_AT_ONCE_MAX.saturating_sub(self.moves.by_group.len());
@@ -153,15 +154,9 @@ impl Engine {
                 && !ctl.rekeying
                 && ctl.unreadable == 0
                 && !self.moves.has(group);
-            let Some(GuardSeen::Read(guard, revision)) =
-                self.shards.get(&ctl.shard).map(|shard| &shard.guard)
-            else {
-                continue;
-            };
-            if let (true, true, Some(to)) =
-                (may, guard.state != GuardState::Active, guard.to.as_ref())
-            {
-                found.push((group, to.to_shared(), *revision));
+            let goal = self.shards.get(&ctl.shard).and_then(Shard::goal);
+            if let (true, Some((to, revision))) = (may, goal) {
+                found.push((group, to, revision));
             }
         }
         for (group, to, guard) in found {

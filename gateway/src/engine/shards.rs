@@ -38,6 +38,17 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
+    /// The cluster that its groups leave for, by the guard of this revision.
+    pub(crate) fn goal(&self) -> Option<(Arc<str>, Revision)> {
+        match &self.guard {
+            GuardSeen::Read(guard, revision) if guard.state != GuardState::Active => {
+                let to = guard.to.as_ref()?;
+                Some((to.to_shared(), *revision))
+            }
+            _ => None,
+        }
+    }
+
     /// The token base of the guard as it was last read; zero where it was not.
     pub(crate) fn present_token_base(&self) -> u64 {
         match &self.guard {

@@ -6,7 +6,7 @@ use crate::limits;
 use crate::service::{AcquireOutcome, ForwardOutcome, ReleaseOutcome, RenewOutcome, ServiceError};
 use crate::time::{Instant, Millis};
 use holdfast_api::ErrorCode;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// A request, as the shell numbers it. Never used twice.
@@ -193,7 +193,10 @@ impl Trouble {
 #[derive(Debug, Default)]
 pub(crate) struct Tickets {
     open: HashMap<Ticket, Open>,
-    by_deadline: BTreeSet<(Instant, Ticket)>,
+    /// Those that were asked here, in that order, which is that of their deadlines.
+    by_deadline: VecDeque<(Instant, Ticket)>,
+    /// Those that have come from another engine: they were asked earlier, each at a time of its own.
+    come_on: BTreeSet<(Instant, Ticket)>,
 }
 
 impl Tickets {
@@ -237,7 +240,36 @@ impl Tickets {
     }
 
     pub(crate) fn next_wakeup(&self) -> Option<Instant> {
-        self.by_deadline.first().map(|(deadline, _)| *deadline)
+        let asked = self.by_deadline.front();
+        let come_on = self.come_on.first();
+        let first = asked.into_iter().chain(come_on).min();
+        first.map(|(deadline, _)| *deadline)
+    }
+
+    fn wait_until(&mut self, deadline: Instant, ticket: Ticket, hops: u8) {
+        match hops {
+            0 => self.by_deadline.push_back((deadline, ticket)),
+            _ => drop(self.come_on.insert((deadline, ticket))),
+        }
+    }
+
+    /// Takes out one whose time has passed, or that was answered and is in the way of seeing so.
+    fn pop_late(&mut self, now: Instant) -> Option<Ticket> {
+        let is_over = |(deadline, ticket): &(Instant, Ticket)| {
+            *deadline <= now || !self.open.contains_key(ticket)
+        };
+        if self.by_deadline.front().is_some_and(is_over) {
+            return self.by_deadline.pop_front().map(|(_, ticket)| ticket);
+        }
+        let come_on = self.come_on.first().copied().filter(is_over)?;
+        self.come_on.remove(&come_on);
+        Some(come_on.1)
+    }
+
+    fn take_all(&mut self) -> impl Iterator<Item = Ticket> + use<> {
+        let asked = std::mem::take(&mut self.by_deadline);
+        let come_on = std::mem::take(&mut self.come_on);
+        asked.into_iter().chain(come_on).map(|(_, ticket)| ticket)
     }
 }
 
@@ -275,7 +307,7 @@ impl Engine {
             return false;
         }
         let deadline = since + limits::REQUEST_TIMEOUT;
-        self.tickets.by_deadline.insert((deadline, ticket));
+        self.tickets.wait_until(deadline, ticket, hops);
         true
     }
 
@@ -325,11 +357,7 @@ impl Engine {
     }
 
     pub(crate) fn time_out_tickets(&mut self) {
-        while let Some((deadline, ticket)) = self.tickets.by_deadline.first().copied() {
-            if deadline > self.now && self.tickets.is_open(ticket) {
-                break;
-            }
-            self.tickets.by_deadline.pop_first();
+        while let Some(ticket) = self.tickets.pop_late(self.now) {
             let trouble = if self.is_proven() {
                 Trouble::Unknown
             } else {
@@ -341,7 +369,7 @@ impl Engine {
 
     /// Answers everything that waits: nothing is known of any of it.
     pub(crate) fn fail_all_tickets(&mut self, trouble: Trouble) {
-        for (_, ticket) in std::mem::take(&mut self.tickets.by_deadline) {
+        for ticket in self.tickets.take_all() {
             self.fail(ticket, trouble);
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! The engine of the cluster that the group leaves has the say (`moves.rs`); that of the other prepares
 //! the place and takes the group over (`arrivals.rs`). Words arrive once and in order, or not at all:
-//! whoever waits for an answer asks again.
+//! what is asked is asked again or given up, and a group that nobody says anything of any more is
+//! looked for in the cluster that it comes from.
 
 use crate::engine::records::SourceRecord;
 use crate::engine::table::{Group, Stay};

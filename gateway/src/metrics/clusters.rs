@@ -36,7 +36,7 @@ const HEALTH: [Family<ClusterHealth>; 4] = [
     ),
 ];
 
-const ENGINE: [Family<EngineStats>; 13] = [
+const ENGINE: [Family<EngineStats>; 14] = [
     (
         "holdfast_locks_granted_total",
         Kind::Counter,
@@ -105,6 +105,12 @@ const ENGINE: [Family<EngineStats>; 13] = [
         |stats| Some(stats.cold_lookups.get() as f64),
     ),
     (
+        "holdfast_onward_requests_total",
+        Kind::Counter,
+        "Requests that went on in another cluster, because their shard moves.",
+        |stats| Some(stats.onward.get() as f64),
+    ),
+    (
         "holdfast_requests_open",
         Kind::Gauge,
         "Requests that the cluster's engine has not answered yet.",
@@ -127,7 +133,7 @@ struct ByLabel {
     values: fn(&EngineFigures) -> Vec<(&'static str, u64)>,
 }
 
-const BY_LABEL: [ByLabel; 4] = [
+const BY_LABEL: [ByLabel; 5] = [
     ByLabel {
         name: "holdfast_etcd_requests_total",
         kind: Kind::Counter,
@@ -161,6 +167,19 @@ const BY_LABEL: [ByLabel; 4] = [
             vec![
                 ("known", engine.stats.forwarded_at_once.get()),
                 ("looked_up", engine.stats.forwarded.get()),
+            ]
+        },
+    },
+    ByLabel {
+        name: "holdfast_group_moves_total",
+        kind: Kind::Counter,
+        help: "Moves of lease groups out of the cluster, by what came of them: begun, done, undone.",
+        label: "step",
+        values: |engine| {
+            vec![
+                ("begun", engine.stats.moves.get()),
+                ("done", engine.stats.moved.get()),
+                ("undone", engine.stats.moves_undone.get()),
             ]
         },
     },

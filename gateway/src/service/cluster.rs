@@ -88,10 +88,7 @@ impl<C: Clock> ClusterTask<C> {
         engine: Engine,
         store: Arc<dyn Store>,
         clock: Arc<C>,
-        (mut commands, mut words): (
-            mpsc::Receiver<Command>,
-            mpsc::UnboundedReceiver<(Arc<str>, Word)>,
-        ),
+        (mut commands, mut words): (mpsc::Receiver<Command>, mpsc::Receiver<(Arc<str>, Word)>),
         shown: Arc<ArcSwap<Vec<ShardStatus>>>,
     ) {
         // As many replies can wait as calls are on their way, which the engine bounds.
@@ -155,8 +152,9 @@ impl<C: Clock> ClusterTask<C> {
                 told.push(command);
             }
             // Before the requests: what was said before one was sent on comes before it.
-            while let Ok((from, word)) = words.try_recv() {
-                inputs.push(Input::Word(from, word));
+            for _ in 0..words.len() {
+                let word = words.try_recv().ok();
+                inputs.extend(word.map(|(from, word)| Input::Word(from, word)));
             }
             for command in told.drain(..) {
                 inputs.extend(task.take(command));

@@ -110,7 +110,7 @@ impl<C: Clock> LockService<C> {
                 clusters.push(Arc::new(self.start_cluster(map, cluster)?));
             }
         }
-        self.routes.store(Arc::new(present.next(map, clusters)));
+        self.routes.store(Arc::new(Routes::of_map(map, clusters)));
         Ok(())
     }
 
@@ -142,7 +142,7 @@ impl<C: Clock> LockService<C> {
         let (commands, told) = mpsc::channel(limits::COMMANDS_QUEUED_MAX);
         let shards = Arc::new(ArcSwap::from_pointee(Vec::new()));
         let (clock, shown) = (Arc::clone(&self.clock), Arc::clone(&shards));
-        let (words, said) = mpsc::unbounded_channel();
+        let (words, said) = mpsc::channel(limits::WORDS_QUEUED_MAX);
         let around = Around {
             cluster: Arc::clone(&name),
             forwarding: Arc::clone(&self.forwarding),

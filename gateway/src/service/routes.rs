@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use shard_map::{ShardCount, ShardId, ShardMap};
 use std::sync::{Arc, Weak};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 /// The clusters, and which of them has which shard by the map.
 #[derive(Default)]
@@ -15,9 +16,8 @@ pub(super) struct Routes {
     /// `None`: there is no map yet.
     pub(super) shards: Option<ShardCount>,
     by_shard: Vec<u16>,
-    /// Where a shard was before a map moved it, as far as this gateway has seen: a guard may not have
-    /// followed yet.
-    before: Vec<u16>,
+    /// Where the map says that a shard comes from: its guards may not have followed yet.
+    sources: Vec<u16>,
     pub(super) clusters: Vec<Arc<Cluster>>,
 }
 
@@ -28,34 +28,26 @@ pub(super) struct Cluster {
     pub(super) stats: Arc<EngineStats>,
     pub(super) owners: Arc<Owners>,
     pub(super) commands: mpsc::Sender<Command>,
-    /// What the other engines say. There are never more than a few for each group that moves.
-    pub(super) words: mpsc::UnboundedSender<(Arc<str>, Word)>,
+    /// What the other engines say.
+    pub(super) words: mpsc::Sender<(Arc<str>, Word)>,
     pub(super) shards: Arc<ArcSwap<Vec<ShardStatus>>>,
 }
 
 impl Routes {
     /// Those of this map, over these clusters, which include its own.
-    pub(super) fn next(&self, map: &ShardMap, clusters: Vec<Arc<Cluster>>) -> Self {
-        let place = |shard| {
-            let name = map.cluster_of(shard)?.name.as_str();
+    pub(super) fn of_map(map: &ShardMap, clusters: Vec<Arc<Cluster>>) -> Self {
+        let place = |cluster: Option<&shard_map::Cluster>| {
+            let name = cluster?.name.as_str();
             let at = clusters.iter().position(|known| &*known.name == name)?;
             u16::try_from(at).ok()
         };
-        let shards = map.shards().shards();
-        let by_shard: Vec<u16> = shards.map(|it| place(it).unwrap_or(u16::MAX)).collect();
-        let before = (0..).zip(&by_shard).map(|(at, now)| {
-            let was: usize = at;
-            let present = self.by_shard.get(was).copied();
-            let earlier = self.before.get(was).copied();
-            present
-                .filter(|it| it != now)
-                .or(earlier)
-                .unwrap_or(u16::MAX)
-        });
+        let shards = || map.shards().shards();
+        let by_shard = shards().map(|it| place(map.cluster_of(it)).unwrap_or(u16::MAX));
+        let sources = shards().map(|it| place(map.source_of(it)).unwrap_or(u16::MAX));
         Self {
             shards: Some(map.shards()),
-            before: before.collect(),
-            by_shard,
+            by_shard: by_shard.collect(),
+            sources: sources.collect(),
             clusters,
         }
     }
@@ -91,18 +83,22 @@ impl Neighbours {
         let routes = self.0.upgrade()?.load_full();
         let found = match to {
             To::Cluster(name) => routes.named(name),
-            To::Before => routes.at(&routes.before, shard),
+            To::Before => routes.at(&routes.sources, shard),
         };
         found.cloned()
     }
 
-    /// Tells the engine of another cluster; nothing if there is none.
+    /// Tells the engine of another cluster; nothing if there is none. A word to a task that does not
+    /// listen is lost, like one on a broken link: a move is undone that gets no answer, and who waits
+    /// for the end of one asks.
     pub(super) fn say(&self, from: &Arc<str>, to: &str, word: Word) {
         let routes = self.0.upgrade();
         let routes = routes.as_ref().map(|routes| routes.load());
         if let Some(cluster) = routes.as_ref().and_then(|routes| routes.named(to)) {
-            // Its task has ended only when the process does.
-            let _ = cluster.words.send((Arc::clone(from), word));
+            // A task that has ended needs no word: that is when the process does.
+            if let Err(TrySendError::Full(_)) = cluster.words.try_send((Arc::clone(from), word)) {
+                tracing::warn!(cluster = %to, %from, "a word about a move is lost: too many wait");
+            }
         }
     }
 }

@@ -33,6 +33,11 @@ struct Pair {
     tickets: u64,
     /// Calls to a cluster for which this says true get no answer and do nothing.
     withheld: fn(usize, &Op) -> bool,
+    /// Those for which this says true are done, and their replies come when they are let go.
+    held_back: fn(usize, &Op) -> bool,
+    late: Vec<(usize, Input)>,
+    /// Words between the engines that contain this are lost.
+    lost_word: &'static str,
 }
 
 impl Pair {
@@ -62,6 +67,9 @@ impl Pair {
             answers: HashMap::new(),
             tickets: 0,
             withheld: |_, _| false,
+            held_back: |_, _| false,
+            late: Vec::new(),
+            lost_word: "none of them",
         };
         for at in [A, B] {
             let identity = Identity {
@@ -127,8 +135,12 @@ impl Pair {
             match effect {
                 Effect::Call { id, op, .. } if !(self.withheld)(at, &op) => {
                     let result = self.apply(at, &op);
-                    self.inbox.push_back((at, Input::Reply(id, result)));
+                    match (self.held_back)(at, &op) {
+                        true => self.late.push((at, Input::Reply(id, result))),
+                        false => self.inbox.push_back((at, Input::Reply(id, result))),
+                    }
                 }
+                Effect::Word(_, word) if format!("{word:?}").contains(self.lost_word) => {}
                 Effect::Answer(ticket, answer) => {
                     assert!(self.answers.insert(ticket, answer).is_none());
                 }
@@ -167,6 +179,20 @@ impl Pair {
         self.run_with(ms, |_| {});
     }
 
+    /// As [`Self::run`], of a long quiet time.
+    fn wait(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.now += 990;
+            self.run(10);
+        }
+    }
+
+    /// The replies that were held back come now.
+    fn let_go(&mut self) {
+        self.inbox.extend(self.late.drain(..));
+        self.drain();
+    }
+
     fn run_with(&mut self, ms: u64, each: impl Fn(&mut Self)) {
         let end = self.now + ms;
         self.drain();
@@ -189,8 +215,12 @@ impl Pair {
     }
 
     fn acquire(&mut self, at: usize, client: &str) -> Ticket {
+        self.acquire_name(at, client, "n")
+    }
+
+    fn acquire_name(&mut self, at: usize, client: &str, name: &str) -> Ticket {
         let acquire = Acquire {
-            name: LockName::new("n").unwrap(),
+            name: LockName::new(name).unwrap(),
             ttl: Millis::from_secs(30),
             client_id: ClientId::new(client).unwrap(),
             principal: None,
@@ -202,6 +232,10 @@ impl Pair {
 
     fn granted(&mut self, at: usize, client: &str) -> Grant {
         let ticket = self.acquire(at, client);
+        self.grant_of(ticket)
+    }
+
+    fn grant_of(&mut self, ticket: Ticket) -> Grant {
         self.run(200);
         match self.answers.remove(&ticket) {
             Some(Answer::Acquire(Ok(AcquireOutcome::Granted(grant)))) => grant,
@@ -366,4 +400,69 @@ fn a_renewal_that_an_engine_must_look_at_is_answered_after_the_move() {
         answer,
         Some(Answer::Renew(Ok(RenewOutcome::Renewed(_))))
     ));
+}
+
+#[test]
+fn what_comes_for_a_survey_that_was_given_up_is_not_taken_for_the_list_of_a_move() {
+    let mut pair = Pair::ready();
+    let first = pair.granted(A, "one");
+    // The comparison of the table with etcd lists one lock, and its reply is late.
+    pair.held_back = |_, op| matches!(op, Op::LeaseKeys { .. });
+    for _ in 0..100 {
+        pair.wait(10);
+        assert!(pair.renews_from_memory(&first));
+    }
+    assert_eq!(pair.late.len(), 1, "the comparison waits for its list");
+    let ticket = pair.acquire_name(A, "two", "m");
+    let second = pair.grant_of(ticket);
+    // Meanwhile the group moves with two, and lists them itself; that reply is withheld.
+    pair.withheld = |_, op| matches!(op, Op::LeaseKeys { .. });
+    pair.shard_leaves();
+    pair.run(3_000);
+    pair.let_go();
+    pair.run(500);
+    pair.held_back = |_, _| false;
+    pair.withheld = |_, _| false;
+    pair.run(20_000);
+    assert_eq!(pair.records(), [0, 2]);
+    for grant in [&first, &second] {
+        assert!(pair.renews_from_memory(grant));
+    }
+}
+
+#[test]
+fn a_move_whose_last_word_is_lost_ends_all_the_same() {
+    let mut pair = Pair::ready();
+    let grant = pair.granted(A, "one");
+    pair.lost_word = "Take";
+    pair.shard_leaves();
+    for _ in 0..6 {
+        pair.wait(10);
+        assert!(pair.renews_from_memory(&grant));
+    }
+    let group = String::from_utf8(pair.read(B, "/holdfast/groups/")[0].value.clone()).unwrap();
+    assert!(!group.contains("from"), "{group}");
+    assert_eq!(pair.records(), [0, 1]);
+    let released = pair.release(A, &grant);
+    pair.run(200);
+    assert!(pair.is_released(released));
+    assert_eq!(pair.records(), [0, 0]);
+}
+
+#[test]
+fn a_request_that_went_on_is_answered_within_its_own_time() {
+    let mut pair = Pair::ready();
+    pair.shard_leaves();
+    pair.run(3_000);
+    // The look in the source and the guard here are both held up.
+    pair.withheld = |at, op| at == B && writes(op, "/locks/") || at == A && writes(op, "/locks/");
+    let asked = pair.now;
+    let early = pair.acquire(A, "one");
+    pair.run(2_000);
+    let late = pair.acquire_name(B, "one", "m");
+    pair.run(2_500);
+    assert!(pair.answers.contains_key(&early), "asked at {asked}");
+    assert!(!pair.answers.contains_key(&late));
+    pair.run(2_010);
+    assert!(pair.answers.contains_key(&late));
 }

@@ -10,6 +10,7 @@ use holdfast_gateway::time::{BootClock, Clock as _, Millis};
 use shard_map::{DeploymentId, ShardCount};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::net::TcpListener;
 
 pub(crate) const SECRET: &[u8] = b"0123456789abcdef";
@@ -67,7 +68,13 @@ impl World {
 
     fn service(&mut self, address: SocketAddr, secret: &[u8]) -> Arc<LockService<BootClock>> {
         self.started += 1;
-        let seed = [self.started; 32];
+        let (gateway, engines) = (self.started, AtomicU8::new(0));
+        // No two engines have the same random numbers: their groups are to have different names.
+        let seed = move || {
+            let mut seed = [gateway; 32];
+            seed[0] = engines.fetch_add(1, Ordering::Relaxed);
+            Ok(seed)
+        };
         let settings = ServiceSettings {
             instance: format!("gateway-{}", self.started),
             peer_url: format!("http://{address}"),
@@ -81,7 +88,7 @@ impl World {
             settings,
             Arc::clone(&self.clock),
             Box::new(move |cluster| embedded.store(cluster)),
-            Box::new(move || Ok(seed)),
+            Box::new(seed),
             Arc::new(Peers::new(secret, Arc::clone(&self.clock))),
         ))
     }

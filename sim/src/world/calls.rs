@@ -6,7 +6,7 @@ use super::{Event, ReplyPlan, World};
 use crate::clock::{Real, Shows as _};
 use crate::faults::Fault;
 use crate::gateway::EngineAt;
-use holdfast_gateway::engine::{CallId, Effect, Input, Onward, Ticket, To};
+use holdfast_gateway::engine::{CallId, Effect, Input, Onward, Ticket, To, Word};
 use holdfast_gateway::time::Millis;
 use holdfast_store::{DefiniteError, Op, Reply, StoreError};
 use std::sync::Arc;
@@ -82,15 +82,7 @@ impl World {
                 Effect::Answer(ticket, answer) => self.answered(ticket, answer),
                 Effect::Stopped => self.engine_stopped(at),
                 Effect::Call { id, op, timeout } => self.send(at, id, op, timeout),
-                Effect::Word(to, word) => {
-                    if let Some(to) = self.neighbour(at, &To::Cluster(to), 0) {
-                        let from = &self.gateways[at.gateway].engines[at.cluster].cluster;
-                        let from = Arc::clone(from);
-                        let note = ("word", at.gateway, &from, format!("{word:?}"));
-                        self.trace.note(self.now, None, &note);
-                        self.give(to, Input::Word(from, word));
-                    }
-                }
+                Effect::Word(to, word) => self.say(at, to, word),
                 Effect::Onward(ticket, to, onward) => self.send_on(at, ticket, &to, onward),
                 Effect::Bequeath(owner, heritage) => self.bequeath(at, &owner, &heritage),
                 Effect::Forward(ticket, owner, forward) => {
@@ -101,6 +93,18 @@ impl World {
                     self.forward(at.gateway, &owner, cluster, forward, asker);
                 }
             }
+        }
+    }
+
+    /// Carries a word to another engine; a few are lost, as where too many wait.
+    fn say(&mut self, at: EngineAt, to: Arc<str>, word: Word) {
+        let lost = !self.healed && self.dice.per_mille(5);
+        let from = Arc::clone(&self.gateways[at.gateway].engines[at.cluster].cluster);
+        let note = ("word", at.gateway, &from, format!("{word:?}"), lost);
+        self.trace.note(self.now, None, &note);
+        match self.neighbour(at, &To::Cluster(to), 0) {
+            Some(to) if !lost => self.give(to, Input::Word(from, word)),
+            _ => self.figures.event("words lost"),
         }
     }
 

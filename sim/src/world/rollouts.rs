@@ -238,10 +238,11 @@ impl World {
         }
     }
 
-    /// When the last of what rollouts want is expected, after everything works.
+    /// When the last of what rollouts want is expected, after everything works: a word that was lost
+    /// just before is missed half a minute later.
     pub(super) fn rollouts_take(&self) -> Real {
         match self.options.has(Fault::Rollouts) {
-            true => 30_000,
+            true => 60_000,
             false => 0,
         }
     }
