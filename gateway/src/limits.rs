@@ -304,5 +304,9 @@ pub const REPORT_KEEPALIVE: Millis = Millis::from_secs(4);
 pub const ROLLOUT_LOOK: Millis = Millis::from_secs(1);
 /// The driver's pause after it has written guards: gateways have to read them.
 pub const ROLLOUT_AGAIN: Millis = Millis::from_ms(50);
+/// A driver whom a cluster of the rollout has not answered for this long lets another gateway try,
+pub const DRIVER_BLIND: Millis = Millis::from_secs(20);
+/// and does not stand again before this. A gateway that comes to nothing either waits as long.
+pub const DRIVER_REST: Millis = Millis::from_secs(60);
 /// The driver's pause while groups move.
 pub const ROLLOUT_WAIT: Millis = Millis::from_ms(300);

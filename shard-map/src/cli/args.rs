@@ -10,8 +10,9 @@ use std::str::FromStr;
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Not available yet: apply without --dry-run, rebase.\n\
-        Exit codes: 0 done, 2 usage, 3 refused by a check (the text says what to do), 4 failed part-way (repeat to go on)."
+    after_help = "Not available yet: rebase.\n\
+        Exit codes: 0 done, 2 usage, 3 refused by a check (the text says what to do), 4 failed part-way (what is done \
+        stays; init is repeated, a rollout is resumed)."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]

@@ -46,12 +46,6 @@ pub(crate) async fn run(cli: Cli) -> Result<Printed, Failure> {
         Command::Show(args) => show::run(&args).await.map(Printed::from),
         Command::Lookup(args) => lookup::run(&args).await.map(Printed::from),
         Command::Plan(args) => plan::run(&args).await.map(Printed::from),
-        // A rollout that no gateway can carry out must not begin.
-        Command::Apply(args) if !args.dry_run => Err(Failure::Usage(
-            "shard-map apply is not available yet: gateways of this version do not move locks\n\
-             What is: shard-map apply PLAN --dry-run"
-                .into(),
-        )),
         Command::Apply(args) => apply::apply(&args).await,
         Command::Status(args) => status::run(&args).await,
         Command::Pause(args) => apply::pause(&args).await,
