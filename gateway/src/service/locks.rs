@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use holdfast_store::Store;
 use shard_map::{ClusterName, ShardId, ShardMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
@@ -50,6 +50,7 @@ pub struct LockService<C> {
     entropy: Box<Entropy>,
     table: Arc<Table>,
     routes: Arc<ArcSwap<Routes>>,
+    changing: Mutex<()>,
     forwarding: Arc<dyn Forwarding>,
 }
 
@@ -81,6 +82,7 @@ impl<C: Clock> LockService<C> {
             entropy,
             table: Arc::default(),
             routes: Arc::new(ArcSwap::from_pointee(Routes::default())),
+            changing: Mutex::default(),
             forwarding,
         }
     }
@@ -91,12 +93,14 @@ impl<C: Clock> LockService<C> {
     }
 
     /// Routes by this map from now on. Engines of clusters that it adds are started; those of
-    /// clusters that it keeps go on, over other connections if the map says so.
+    /// clusters that it keeps go on, over other connections if the map says so. Those of clusters that
+    /// it does not have any more go on until [`LockService::leave_clusters`].
     ///
     /// # Errors
     /// When the store of a cluster cannot be made (its TLS files cannot be read, say); the present
     /// map stays. A cluster that cannot be reached is no error.
     pub fn apply_map(&self, map: &ShardMap) -> anyhow::Result<()> {
+        let _one_at_a_time = self.one_at_a_time();
         {
             // The connections belong to the engines' runtime.
             let _engines = self.settings.engines.enter();
@@ -112,6 +116,36 @@ impl<C: Clock> LockService<C> {
         }
         self.routes.store(Arc::new(Routes::of_map(map, clusters)));
         Ok(())
+    }
+
+    /// Gives up the sessions in clusters that this map does not have, and ends their engines, if it is
+    /// still the map that is routed by. Some time after it was applied: until then a request may be on
+    /// its way that is to look for a name where its shard came from.
+    pub fn leave_clusters(&self, map: &ShardMap) {
+        let _one_at_a_time = self.one_at_a_time();
+        let present = self.routes.load();
+        if present.version != Some(map.version()) {
+            return;
+        }
+        let has = |known: &Arc<Cluster>| {
+            let mut names = map.clusters().iter().map(|it| it.name.as_str());
+            names.any(|name| name == &*known.name)
+        };
+        let (kept, left): (Vec<_>, Vec<_>) = present.clusters.iter().cloned().partition(has);
+        if left.is_empty() {
+            return;
+        }
+        self.routes.store(Arc::new(Routes::of_map(map, kept)));
+        self.stores.forget_others(map);
+        for cluster in left {
+            self.settings.engines.spawn(leave(cluster));
+        }
+    }
+
+    /// Who has it changes the routes.
+    fn one_at_a_time(&self) -> std::sync::MutexGuard<'_, ()> {
+        // There is nothing that a panic could have left half done.
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn start_cluster(
@@ -291,7 +325,7 @@ impl<C: Clock> LockService<C> {
             return Err(Trouble::HomeUnseen.to_error(&Arc::from("home")));
         };
         let shard = shard_map::shard_of(name, shards);
-        match routes.of_shard(shard) {
+        match routes.of_shard(shard, self.clock.now()) {
             Some(cluster) => Ok((shard, Arc::clone(cluster))),
             None => Err(Trouble::Moving.to_error(&Arc::from("none"))),
         }
@@ -366,6 +400,17 @@ impl<C: Clock> Locks for LockService<C> {
         statuses.sort_by_key(|status| status.shard);
         statuses
     }
+}
+
+/// Nothing is left in a cluster that a map does not have any more, so nobody has to take anything over.
+/// The engine ends with the last way to tell it something.
+async fn leave(cluster: Arc<Cluster>) {
+    let (done, stopped) = oneshot::channel();
+    if cluster.commands.send(Command::Stop(done)).await.is_ok() {
+        // An error means that the task has ended, which is what is waited for.
+        let _ = stopped.await;
+    }
+    tracing::info!(cluster = %cluster.name, "the map has this cluster no more: left");
 }
 
 /// A gateway that answers another question than it was asked has answered nothing.
