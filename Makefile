@@ -104,8 +104,9 @@ quick-tests: $(PROTOC)
 	targets=$$(scripts/test-targets real) && \
 	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast $$targets -- model::
 
-# What the README and docs/fencing.md show, and the main job in small, with debug builds: an etcd cluster is killed under
-# load, then a gateway; of three gateways one is killed, one is stopped for a while, all are restarted.
+# What the README, docs/fencing.md and docs/rollouts.md show, and the main job in small, with debug builds: an etcd cluster
+# is killed under load, then a gateway; a cluster is added and one is drained; of three gateways one is killed, one is
+# stopped for a while, all are restarted.
 main-job: tools dashboards
 	cargo build $(CARGO_FLAGS) --workspace --bins
 	scripts/check-readme target/debug
@@ -117,6 +118,8 @@ main-job: tools dashboards
 		--fault kill-cluster
 	scripts/main-job --bin target/debug --locks 2000 --ttl 30 --renew-every 5 --duration 40 \
 		--contend 8 --fault kill-gateway
+	scripts/check-rollouts target/debug
+	scripts/rollout-run --bin target/debug --locks 1500 --quiet 2 --between 1 --max-moving 32 --churn 20
 	scripts/many-gateways --bin target/debug --locks 3000 --ttl 18 --renew-every 5 --duration 40 \
 		--contend 4 --fault kill-one
 	scripts/many-gateways --bin target/debug --locks 1500 --ttl 60 --renew-every 5 --duration 70 \
