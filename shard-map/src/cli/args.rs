@@ -1,6 +1,7 @@
 //! What can be typed.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use holdfast_manual::ManualArgs;
 use shard_map::{ClusterName, Endpoint, Invalid, ShardId, ShardRanges, Weight, limits};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -62,6 +63,9 @@ pub(crate) enum Command {
     History(RolloutArgs),
     #[command(hide = true, disable_help_flag = true)]
     Rebase(Anything),
+    /// Writes man pages and shell completions.
+    #[command(hide = true)]
+    Manual(ManualArgs),
 }
 
 impl Command {
@@ -79,6 +83,7 @@ impl Command {
             Self::Verify(_) => "verify",
             Self::History(_) => "history",
             Self::Rebase(_) => "rebase",
+            Self::Manual(_) => "manual",
         }
     }
 }

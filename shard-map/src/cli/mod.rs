@@ -21,6 +21,7 @@ pub(crate) use args::Cli;
 pub(crate) use failure::Failure;
 
 use args::Command;
+use clap::CommandFactory as _;
 
 use std::io::Write as _;
 
@@ -53,6 +54,12 @@ pub(crate) async fn run(cli: Cli) -> Result<Printed, Failure> {
         Command::Rollback(args) => apply::rollback(&args).await,
         Command::Verify(args) => verify::run(&args).await,
         Command::History(args) => history::run(&args).await,
+        Command::Manual(args) => match holdfast_manual::write(&Cli::command(), &args) {
+            Ok(()) => Ok(Printed::from("")),
+            Err(error) => Err(Failure::Refused(format!(
+                "the pages cannot be written: {error}"
+            ))),
+        },
         unavailable @ Command::Rebase(_) => Err(Failure::Usage(format!(
             "shard-map {} is not available yet; what is: shard-map --help",
             unavailable.name()
