@@ -23,5 +23,4 @@ pub mod peer;
 pub mod reload;
 pub mod rollout;
 pub mod service;
-mod supervisor;
 pub mod time;

@@ -7,17 +7,15 @@
 
 mod cluster;
 mod gateway;
-mod operator;
 
 pub use cluster::{Cluster, ClusterShape};
 pub use gateway::Gateway;
-pub use operator::{Operator, Ran};
 
 use anyhow::{Context, Result, ensure};
 use holdfast_client::Target;
-use holdfast_rig::{Callers, Door};
+use holdfast_rig::{Callers, Door, Process, ProcessSpec};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Shards of the map.
@@ -30,8 +28,6 @@ pub struct StackOptions {
     pub gateways: usize,
     /// The clusters; the first is home too.
     pub clusters: Vec<ClusterShape>,
-    /// Of these the last so many, which the map does not have.
-    pub spares: usize,
     /// The sessions' TTL, in whole seconds.
     pub session_ttl: Duration,
     /// How long a gateway drains that is told to end. Clients here turn to another gateway by
@@ -55,7 +51,6 @@ impl StackOptions {
         Ok(Self {
             gateways,
             clusters,
-            spares: 0,
             session_ttl: Duration::from_secs(3),
             drain: Duration::from_millis(500),
             programs: in_folder(programs)?,
@@ -89,8 +84,6 @@ pub struct Stack {
     pub clusters: Vec<Cluster>,
     /// The gateways.
     pub gateways: Vec<Gateway>,
-    programs: PathBuf,
-    callers: Callers,
 }
 
 impl Stack {
@@ -104,37 +97,13 @@ impl Stack {
         for (index, shape) in options.clusters.iter().enumerate() {
             clusters.push(Cluster::start(index, *shape, &callers).await?);
         }
-        let mut stack = Self {
-            clusters,
-            gateways: Vec::new(),
-            programs: options.programs.clone(),
-            callers,
-        };
-        stack.init_map(options.spares).await?;
+        init_map(&options.programs, &clusters, &callers).await?;
+        let mut gateways = Vec::new();
         for index in 0..options.gateways {
-            let home = stack.clusters[0].endpoints();
-            let gateway = Gateway::start(index, options, &home, &stack.callers).await?;
-            stack.gateways.push(gateway);
+            let home = clusters[0].endpoints();
+            gateways.push(Gateway::start(index, options, &home, &callers).await?);
         }
-        Ok(stack)
-    }
-
-    async fn init_map(&self, spares: usize) -> Result<()> {
-        let mapped = &self.clusters[..self.clusters.len() - spares];
-        let named = |cluster: &Cluster| format!("--cluster={}", cluster.as_argument());
-        let named: Vec<String> = mapped.iter().map(named).collect();
-        let mut args = vec!["init", "--shards", SHARDS];
-        args.extend(named.iter().map(String::as_str));
-        let ran = self.operator("operator").run(&args).await?;
-        ensure!(ran.code == 0, "shard-map init: {}", ran.text);
-        Ok(())
-    }
-
-    /// Somebody who runs `shard-map`, as whom the ways to the clusters know them.
-    #[must_use]
-    pub fn operator(&self, name: &str) -> Operator {
-        let home = self.clusters[0].endpoints().join(",");
-        Operator::new(name, &self.programs, home, self.callers.clone())
+        Ok(Self { clusters, gateways })
     }
 
     /// Where clients reach the gateways.
@@ -185,4 +154,19 @@ impl Stack {
         }
         Ok(records)
     }
+}
+
+async fn init_map(programs: &Path, clusters: &[Cluster], callers: &Callers) -> Result<()> {
+    let mut spec = ProcessSpec::new(programs.join("shard-map"))
+        .known_as(callers, "operator")
+        .args(["init", "--shards", SHARDS, "--home"])
+        .args([clusters[0].endpoints().join(",")]);
+    for cluster in clusters {
+        let urls = cluster.endpoints().join(",");
+        spec = spec.args(["--cluster", &format!("{}={urls}", cluster.name())]);
+    }
+    let mut process = Process::start(spec).await?;
+    let status = process.wait_end().await?;
+    ensure!(status.success(), "shard-map init: {}", process.log());
+    Ok(())
 }

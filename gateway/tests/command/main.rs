@@ -13,6 +13,4 @@ mod hostile;
 #[path = "../edge/raw.rs"]
 mod raw;
 #[cfg(test)]
-mod service;
-#[cfg(test)]
 mod token;

@@ -7,6 +7,4 @@ mod asking;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
-mod maps;
-#[cfg(test)]
 mod strangers;

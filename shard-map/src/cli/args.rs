@@ -1,7 +1,6 @@
 //! What can be typed.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use holdfast_manual::ManualArgs;
 use shard_map::{ClusterName, Endpoint, Invalid, ShardId, ShardRanges, Weight, limits};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,9 +10,8 @@ use std::str::FromStr;
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Not available yet: rebase.\n\
-        Exit codes: 0 done, 2 usage, 3 refused by a check (the text says what to do), 4 failed part-way (what is done \
-        stays; init is repeated, a rollout is resumed)."
+    after_help = "Not available yet: apply without --dry-run, rebase.\n\
+        Exit codes: 0 done, 2 usage, 3 refused by a check (the text says what to do), 4 failed part-way (repeat to go on)."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -63,9 +61,6 @@ pub(crate) enum Command {
     History(RolloutArgs),
     #[command(hide = true, disable_help_flag = true)]
     Rebase(Anything),
-    /// Writes man pages and shell completions.
-    #[command(hide = true)]
-    Manual(ManualArgs),
 }
 
 impl Command {
@@ -83,7 +78,6 @@ impl Command {
             Self::Verify(_) => "verify",
             Self::History(_) => "history",
             Self::Rebase(_) => "rebase",
-            Self::Manual(_) => "manual",
         }
     }
 }
