@@ -2,7 +2,7 @@
 # this folder; fetched tools live in .tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help tools run build check test fmt deny docs tree main-job quick-tests real-tests sim sim-test chaos chaos-bins model demo bench bench-http up down status dashboards
+.PHONY: help tools run build manual check test fmt deny docs tree main-job quick-tests real-tests sim sim-test chaos chaos-bins model demo bench bench-http up down status dashboards
 
 # The etcd client is generated from etcd's protocol files when it is compiled.
 export PROTOC := $(CURDIR)/.tools/protoc/bin/protoc
@@ -57,6 +57,9 @@ model: ## search the large scenes of ownership and of moves, or BOUNDS='--gatewa
 	$(if $(BOUNDS)$(MUTATION),,$(MODEL) moves --losses 2 --late-guards 0 --grants 0)
 	$(if $(BOUNDS)$(MUTATION),,$(MODEL) moves --losses 0 --late-guards 1 --grants 2 --turns 2 --all-heard)
 
+manual: build ## write man pages and shell completions of the commands to target/manual/
+	for command in gateway shard-map loadgen; do target/release/$$command manual --out target/manual || exit 1; done
+
 up: build ## start the real stack on loopback: three etcd clusters, two gateways, HAProxy, Prometheus
 	scripts/fetch-tools etcd-3.5 haproxy prometheus
 	scripts/local-stack up
@@ -80,7 +83,7 @@ bench-http: build tools ## renewals over HTTP beside a bare hyper server; wants 
 fmt: ## format the Rust code
 	cargo fmt --all
 
-tools: ## fetch etcd 3.4 and 3.5, protoc, HAProxy, Prometheus, PostgreSQL and Redis into .tools/ (no root needed)
+tools: ## fetch what tests and the local stack need (etcd, protoc, HAProxy, Prometheus ...) into .tools/ (no root needed)
 	scripts/fetch-tools
 
 deny: ## check licences, sources and banned crates (compiles cargo-deny the first time)
@@ -104,19 +107,24 @@ quick-tests: $(PROTOC)
 	targets=$$(scripts/test-targets real) && \
 	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast $$targets -- model::
 
-# What the README and docs/fencing.md show, and the main job in small, with debug builds: an etcd cluster is killed under
-# load, then a gateway; of three gateways one is killed, one is stopped for a while, all are restarted.
+# What the README, docs/ and deploy/ show, and the main job in small, with debug builds: an etcd cluster is killed under
+# load, then a gateway; a cluster is added and one is drained; of three gateways one is killed, one is stopped for a
+# while, all are restarted.
 main-job: tools dashboards
 	cargo build $(CARGO_FLAGS) --workspace --bins
 	scripts/check-readme target/debug
 	scripts/check-fencing
 	scripts/demo --bin target/debug
 	scripts/check-stack target/debug
+	scripts/check-operations target/debug
+	scripts/check-deploy target/debug
 	scripts/check-watching --bin target/debug
 	scripts/main-job --bin target/debug --locks 2000 --ttl 30 --renew-every 5 --duration 30 \
 		--fault kill-cluster
 	scripts/main-job --bin target/debug --locks 2000 --ttl 30 --renew-every 5 --duration 40 \
 		--contend 8 --fault kill-gateway
+	scripts/check-rollouts target/debug
+	scripts/rollout-run --bin target/debug --locks 1500 --quiet 2 --between 1 --max-moving 32 --churn 20
 	scripts/many-gateways --bin target/debug --locks 3000 --ttl 18 --renew-every 5 --duration 40 \
 		--contend 4 --fault kill-one
 	scripts/many-gateways --bin target/debug --locks 1500 --ttl 60 --renew-every 5 --duration 70 \

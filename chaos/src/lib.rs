@@ -22,4 +22,4 @@ pub use fleet::{Answer, Client, Fleet, FleetOptions, Held};
 pub use report::Report;
 pub use run::{Options, run};
 pub use schedule::Schedule;
-pub use stack::{Cluster, ClusterShape, Gateway, Stack, StackOptions};
+pub use stack::{Cluster, ClusterShape, Gateway, Operator, Ran, Stack, StackOptions};

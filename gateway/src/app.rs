@@ -4,7 +4,7 @@ use crate::admin::{self, Admin};
 use crate::auth::Auth;
 use crate::config::{self, Config, Home};
 use crate::http::{self, Edge, EdgeSettings};
-use crate::lifecycle::{Lifecycle, StopPlan};
+use crate::lifecycle::{Lifecycle, Phase, StopPlan};
 use crate::limits;
 use crate::map::{MapDriver, MapSource, MapTiming, StateDir};
 use crate::metrics::{Metrics, Reloaded};
@@ -15,6 +15,7 @@ use crate::service::{
     Alone, Embedded, Forwarding, LockService, Locks, ServiceSettings, StoreOf, etcd_store,
     follow_map,
 };
+use crate::supervisor;
 use crate::time::{BootClock, Millis};
 use anyhow::Context;
 use holdfast_store::etcd::{Credentials, EtcdConfig, EtcdTls, TlsIdentity};
@@ -177,6 +178,7 @@ async fn run(
         parts.service.instance.clone(),
         parts.service.peer_url.clone(),
     );
+    let engines = parts.service.engines.clone();
     let service = LockService::new(
         parts.service,
         Arc::clone(&clock),
@@ -217,6 +219,7 @@ async fn run(
     );
     let mut served = tokio::spawn(http::serve(listener, Arc::new(edge)));
     tracing::info!(public = %addresses.public, admin = %addresses.admin, "listening");
+    supervisor::start(Arc::clone(&service), lifecycle.clone(), engines);
 
     let mut told = std::pin::pin!(told_to_stop());
     tokio::select! {
@@ -271,6 +274,8 @@ async fn stop(
         // An error here is a panic of the accept loop, which the runtime has reported.
         let _ = served.await;
     };
+    lifecycle.advance(Phase::Draining);
+    supervisor::stopping();
     lifecycle.stop(plan, service.stop(), idle).await;
     Ok(())
 }

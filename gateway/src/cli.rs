@@ -2,6 +2,7 @@
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand};
+use holdfast_manual::ManualArgs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ Examples:
 
 Exit codes:
   0  done, or stopped when told to
-  1  the configuration is refused, or the gateway could not start
+  1  the configuration is refused, the gateway could not start, or (ready) it is not ready
   2  wrong usage";
 
 const ENVIRONMENT: &str = "\
@@ -63,6 +64,11 @@ pub(crate) enum Command {
     /// token's hash
     #[command(after_help = TOKENS)]
     Token(TokenArgs),
+    /// Ask a running gateway whether it is ready: exit 0 if it is, else 1 and why
+    Ready(ReadyArgs),
+    /// Write man pages and shell completions
+    #[command(hide = true)]
+    Manual(ManualArgs),
 }
 
 #[derive(Debug, Args)]
@@ -106,6 +112,18 @@ pub(crate) struct TokenArgs {
     /// error
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReadyArgs {
+    /// Where the gateway's admin listener is
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:9090",
+        env = "HOLDFAST_ADMIN_LISTEN"
+    )]
+    pub(crate) admin_listen: SocketAddr,
 }
 
 #[cfg(test)]

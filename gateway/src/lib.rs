@@ -23,4 +23,5 @@ pub mod peer;
 pub mod reload;
 pub mod rollout;
 pub mod service;
+mod supervisor;
 pub mod time;

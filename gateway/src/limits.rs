@@ -224,16 +224,6 @@ pub const PEER_FAILURE_COUNTS: Millis = Millis::from_secs(3);
 pub const PEER_HANDSHAKE_TIMEOUT: Millis = Millis::from_ms(900);
 /// A connection to another gateway on which nothing was asked for so long is closed.
 pub const PEER_IDLE: Millis = Millis::from_secs(120);
-/// Requests to inspect locks that are under way at once.
-pub const INSPECTIONS_MAX: usize = 64;
-/// Locks on one page, and when none is asked for.
-pub const PAGE_LOCKS_MAX: usize = 500;
-/// See [`PAGE_LOCKS_MAX`].
-pub const PAGE_LOCKS_USUAL: usize = 100;
-/// Longest reason for a force-release.
-pub const REASON_BYTES_MAX: usize = 256;
-/// Holds that are force-released and not yet closed in their records.
-pub const CLOSINGS_MAX: usize = 1_024;
 /// Look-ups that wait.
 pub const COLD_QUEUE_MAX: usize = 8_192;
 
@@ -314,5 +304,9 @@ pub const REPORT_KEEPALIVE: Millis = Millis::from_secs(4);
 pub const ROLLOUT_LOOK: Millis = Millis::from_secs(1);
 /// The driver's pause after it has written guards: gateways have to read them.
 pub const ROLLOUT_AGAIN: Millis = Millis::from_ms(50);
+/// A driver whom a cluster of the rollout has not answered for this long lets another gateway try,
+pub const DRIVER_BLIND: Millis = Millis::from_secs(20);
+/// and does not stand again before this. A gateway that comes to nothing either waits as long.
+pub const DRIVER_REST: Millis = Millis::from_secs(60);
 /// The driver's pause while groups move.
 pub const ROLLOUT_WAIT: Millis = Millis::from_ms(300);

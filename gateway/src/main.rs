@@ -2,10 +2,11 @@
 
 mod cli;
 mod hello;
+mod ready_command;
 mod token_command;
 
 use anyhow::Context as _;
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use cli::{Cli, Command, ConfigArgs, DevArgs};
 use holdfast_gateway::app::{Addresses, DevOptions, run_dev, run_serve};
 use holdfast_gateway::config::{Config, Log, LogFormat, Problems};
@@ -23,6 +24,10 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve(&args),
         Command::Check(args) => check(&args),
         Command::Token(args) => token_command::run(args).map(|entry| print(&entry)),
+        Command::Ready(args) => ready_command::run(&args).map(|answer| print(&answer)),
+        Command::Manual(args) => {
+            holdfast_manual::write(&Cli::command(), &args).context("the pages cannot be written")
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

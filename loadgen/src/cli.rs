@@ -3,6 +3,7 @@
 use crate::baseline::{BareArgs, BaselineArgs};
 use clap::{Args, Parser, Subcommand};
 use holdfast_client::Target;
+use holdfast_manual::ManualArgs;
 use humantime::Duration;
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -38,6 +39,10 @@ pub(crate) enum Command {
     ///
     /// Prints its address and serves until standard input ends.
     Bare(BareArgs),
+
+    /// Write man pages and shell completions.
+    #[command(hide = true)]
+    Manual(ManualArgs),
 }
 
 /// What `loadgen run` is told; also the `config` part of the report.

@@ -40,6 +40,10 @@ fn main() -> ExitCode {
             exit_code(baseline::run(&args, seed()).map(|()| 0))
         }
         Command::Bare(args) => exit_code(baseline::serve_bare(&args).map(|()| 0)),
+        Command::Manual(args) => {
+            let written = holdfast_manual::write(&Cli::command(), &args);
+            exit_code(written.map(|()| 0).map_err(anyhow::Error::from))
+        }
     }
 }
 

@@ -152,22 +152,15 @@ impl fmt::Display for MapVersion {
     }
 }
 
-/// The epoch of a shard's guard: raised by every change of where the shard lives.
+/// The epoch of a shard's guard: the version of the map under which the shard came where the guard is,
+/// or began to leave; so it is never above the version of the present map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(pub u64);
 
 impl Epoch {
     /// The epoch of the guards that `init` writes.
-    pub const FIRST: Self = Self(1);
-
-    /// The one after it, if there is one.
-    pub const fn next(self) -> Option<Self> {
-        match self.0.checked_add(1) {
-            Some(epoch) => Some(Self(epoch)),
-            None => None,
-        }
-    }
+    pub const FIRST: Self = Self(MapVersion::FIRST.0);
 }
 
 impl fmt::Display for Epoch {

@@ -30,6 +30,12 @@ pub const GUARDS_PER_TXN: usize = 100;
 pub const MAX_MOVING_DEFAULT: u32 = 8;
 /// Most shards that may move at one time.
 pub const MAX_MOVING_MAX: u32 = 1_024;
+/// How long a rollout waits for live gateways to come to a cluster where shards are to go, in
+/// milliseconds: some connections and a session take less than a second.
+pub const GATEWAY_WAIT_MS: u64 = 10_000;
+/// How long a gateway that cannot come to a cluster may keep groups that have to go there, in
+/// milliseconds. More than a session takes to be lost and to come back.
+pub const GATEWAY_STRANDED_MS: u64 = 20_000;
 /// What a forecast assumes a shard to take, whatever is in it: four writes of guards, each found by
 /// the next look of the driver or of a gateway.
 pub const SHARD_MOVE_SECONDS: u64 = 5;
@@ -47,4 +53,5 @@ const _: () = assert!(GUARDS_PER_TXN + 2 <= ETCD_TXN_OPS);
 // The table at its worst, every shard a range of its own: five digits and a comma each.
 const _: () = assert!(SHARDS_MAX as usize * 6 < MAP_BYTES_MAX);
 const _: () = assert!(MAX_MOVING_DEFAULT <= MAX_MOVING_MAX);
+const _: () = assert!(GATEWAY_WAIT_MS < GATEWAY_STRANDED_MS);
 const _: () = assert!(SHARDS_DEFAULT <= SHARDS_MAX);

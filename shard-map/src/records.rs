@@ -90,6 +90,16 @@ pub struct GroupPlace {
     pub from: Option<serde_json::Value>,
 }
 
+/// What a session's record says of whose it is. The rest of it is the gateways'.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionOf {
+    /// The gateway's process.
+    pub instance: String,
+    /// Where other gateways reach it.
+    pub peer_url: String,
+}
+
 /// The value of a beacon; opaque.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -128,6 +138,7 @@ pub trait Record: Serialize + for<'de> Deserialize<'de> {
 impl Record for Guard {}
 impl Record for Identity {}
 impl Record for GroupPlace {}
+impl Record for SessionOf {}
 
 /// The keys.
 pub mod keys {
@@ -202,6 +213,18 @@ pub mod keys {
     /// All lease groups of a cluster.
     pub fn groups() -> KeyRange {
         KeyRange::prefix("/holdfast/groups/")
+    }
+
+    /// The session of that id.
+    pub fn session(id: &str) -> Key {
+        format!("/holdfast/sessions/{id}").into()
+    }
+
+    /// The id of the session that this key is of, or whose group it is of; `None`: of none.
+    pub fn session_of(key: &Key) -> Option<&str> {
+        let key = key.as_str()?;
+        let group = || Some(key.strip_prefix("/holdfast/groups/")?.split_once('/')?.0);
+        key.strip_prefix("/holdfast/sessions/").or_else(group)
     }
 
     /// All sessions of a cluster.

@@ -201,6 +201,10 @@ fn check_places(map: &ShardMap, contents: &Contents, problems: &mut Vec<String>)
         {
             problems.push(format!("{named} hangs from no group of its shard"));
         }
+        let base = contents.guards.get(&shard).map(|guard| guard.token_base);
+        if base.is_some_and(|base| lock.token_base > base.get()) {
+            problems.push(format!("{named} has a base above its guard's"));
+        }
         if lock.token <= lock.token_base {
             problems.push(format!("{named} has a token that is not above its base"));
         }
@@ -293,7 +297,7 @@ mod tests {
         }
     }
 
-    const GOOD: &str = r#"{"tokenBase":5}"#;
+    const GOOD: &str = r#"{"tokenBase":0}"#;
 
     #[test]
     fn records_where_guards_and_map_say_are_clean() {
@@ -301,7 +305,7 @@ mod tests {
         let b = contents(
             "b",
             &[(1, Guard::first()), (0, moved())],
-            &[(1, r#"{"tokenBase":5,"token":9}"#)],
+            &[(1, r#"{"tokenBase":0,"token":9}"#)],
         );
         let verdict = verify(&map(), &[a, b]);
         assert_eq!(
@@ -344,9 +348,14 @@ mod tests {
                 "is there, but the shard is not",
             ),
             (
-                contents("a", &[(0, first())], &[(0, r#"{"tokenBase":5,"token":5}"#)]),
+                contents("a", &[(0, first())], &[(0, r#"{"tokenBase":0,"token":0}"#)]),
                 well(),
                 "not above its base",
+            ),
+            (
+                contents("a", &[(0, first())], &[(0, r#"{"tokenBase":5}"#)]),
+                well(),
+                "a base above its guard's",
             ),
             (
                 contents("a", &[(0, first())], &[(0, "{}")]),

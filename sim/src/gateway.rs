@@ -54,6 +54,8 @@ pub(crate) struct Gateway {
 pub(crate) struct Routes {
     pub(crate) by_shard: Vec<usize>,
     pub(crate) before: Vec<usize>,
+    /// How often the map has changed for the shard, from the first map on.
+    pub(crate) version: Vec<u64>,
 }
 
 /// What all engines of a run are told.

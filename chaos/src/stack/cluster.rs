@@ -97,6 +97,12 @@ impl Cluster {
         self.forks.iter().map(url).collect()
     }
 
+    /// As the commands about the map want it: `NAME=URL[,URL]`.
+    #[must_use]
+    pub fn as_argument(&self) -> String {
+        format!("{}={}", self.name, self.endpoints().join(","))
+    }
+
     /// The processes. Whoever has them keeps other faults from them.
     pub async fn etcd(&self) -> MutexGuard<'_, EtcdCluster> {
         self.etcd.lock().await
@@ -113,6 +119,12 @@ impl Cluster {
     pub fn ways_of(&self, gateway: usize) -> Vec<Way> {
         let caller = super::gateway::name(gateway);
         self.forks.iter().map(|fork| fork.way(&caller)).collect()
+    }
+
+    /// The ways of an operator to each member.
+    #[must_use]
+    pub fn ways_of_operator(&self, name: &str) -> Vec<Way> {
+        self.forks.iter().map(|fork| fork.way(name)).collect()
     }
 
     /// The two ways between two members: each calls the other.

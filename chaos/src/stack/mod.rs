@@ -7,15 +7,17 @@
 
 mod cluster;
 mod gateway;
+mod operator;
 
 pub use cluster::{Cluster, ClusterShape};
 pub use gateway::Gateway;
+pub use operator::{Operator, Ran};
 
 use anyhow::{Context, Result, ensure};
 use holdfast_client::Target;
-use holdfast_rig::{Callers, Door, Process, ProcessSpec};
+use holdfast_rig::{Callers, Door};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Shards of the map.
@@ -28,6 +30,8 @@ pub struct StackOptions {
     pub gateways: usize,
     /// The clusters; the first is home too.
     pub clusters: Vec<ClusterShape>,
+    /// Of these the last so many, which the map does not have.
+    pub spares: usize,
     /// The sessions' TTL, in whole seconds.
     pub session_ttl: Duration,
     /// How long a gateway drains that is told to end. Clients here turn to another gateway by
@@ -51,6 +55,7 @@ impl StackOptions {
         Ok(Self {
             gateways,
             clusters,
+            spares: 0,
             session_ttl: Duration::from_secs(3),
             drain: Duration::from_millis(500),
             programs: in_folder(programs)?,
@@ -84,6 +89,8 @@ pub struct Stack {
     pub clusters: Vec<Cluster>,
     /// The gateways.
     pub gateways: Vec<Gateway>,
+    programs: PathBuf,
+    callers: Callers,
 }
 
 impl Stack {
@@ -97,13 +104,37 @@ impl Stack {
         for (index, shape) in options.clusters.iter().enumerate() {
             clusters.push(Cluster::start(index, *shape, &callers).await?);
         }
-        init_map(&options.programs, &clusters, &callers).await?;
-        let mut gateways = Vec::new();
+        let mut stack = Self {
+            clusters,
+            gateways: Vec::new(),
+            programs: options.programs.clone(),
+            callers,
+        };
+        stack.init_map(options.spares).await?;
         for index in 0..options.gateways {
-            let home = clusters[0].endpoints();
-            gateways.push(Gateway::start(index, options, &home, &callers).await?);
+            let home = stack.clusters[0].endpoints();
+            let gateway = Gateway::start(index, options, &home, &stack.callers).await?;
+            stack.gateways.push(gateway);
         }
-        Ok(Self { clusters, gateways })
+        Ok(stack)
+    }
+
+    async fn init_map(&self, spares: usize) -> Result<()> {
+        let mapped = &self.clusters[..self.clusters.len() - spares];
+        let named = |cluster: &Cluster| format!("--cluster={}", cluster.as_argument());
+        let named: Vec<String> = mapped.iter().map(named).collect();
+        let mut args = vec!["init", "--shards", SHARDS];
+        args.extend(named.iter().map(String::as_str));
+        let ran = self.operator("operator").run(&args).await?;
+        ensure!(ran.code == 0, "shard-map init: {}", ran.text);
+        Ok(())
+    }
+
+    /// Somebody who runs `shard-map`, as whom the ways to the clusters know them.
+    #[must_use]
+    pub fn operator(&self, name: &str) -> Operator {
+        let home = self.clusters[0].endpoints().join(",");
+        Operator::new(name, &self.programs, home, self.callers.clone())
     }
 
     /// Where clients reach the gateways.
@@ -154,19 +185,4 @@ impl Stack {
         }
         Ok(records)
     }
-}
-
-async fn init_map(programs: &Path, clusters: &[Cluster], callers: &Callers) -> Result<()> {
-    let mut spec = ProcessSpec::new(programs.join("shard-map"))
-        .known_as(callers, "operator")
-        .args(["init", "--shards", SHARDS, "--home"])
-        .args([clusters[0].endpoints().join(",")]);
-    for cluster in clusters {
-        let urls = cluster.endpoints().join(",");
-        spec = spec.args(["--cluster", &format!("{}={urls}", cluster.name())]);
-    }
-    let mut process = Process::start(spec).await?;
-    let status = process.wait_end().await?;
-    ensure!(status.success(), "shard-map init: {}", process.log());
-    Ok(())
 }

@@ -16,4 +16,8 @@ mod leaders;
 #[cfg(test)]
 mod restored;
 #[cfg(test)]
+mod rollouts;
+#[cfg(test)]
+mod scan;
+#[cfg(test)]
 mod scene;

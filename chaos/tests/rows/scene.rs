@@ -24,7 +24,17 @@ pub(crate) struct Scene {
 impl Scene {
     /// So many gateways over these clusters. ONE-HOLDER is asked for.
     pub(crate) async fn start(gateways: usize, clusters: &[ClusterShape]) -> Self {
-        let options = StackOptions::new(gateways, clusters.to_vec(), None).unwrap();
+        Self::start_with_spares(gateways, clusters, 0).await
+    }
+
+    /// As [`Scene::start`]; the last so many clusters are not in the map.
+    pub(crate) async fn start_with_spares(
+        gateways: usize,
+        clusters: &[ClusterShape],
+        spares: usize,
+    ) -> Self {
+        let mut options = StackOptions::new(gateways, clusters.to_vec(), None).unwrap();
+        options.spares = spares;
         Self {
             stack: Stack::start(&options).await.unwrap(),
             court: Arc::new(Court::default()),

@@ -63,7 +63,6 @@ impl Common {
             | WriteOp::OpenGroup(_)
             | WriteOp::RetireGroup(_)
             | WriteOp::Claim(_)
-            | WriteOp::Close(_)
             | WriteOp::Rekey(_)
             | WriteOp::Switch(_)
             | WriteOp::Receive(_)

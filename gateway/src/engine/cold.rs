@@ -8,11 +8,10 @@
 use crate::engine::Engine;
 use crate::engine::acquire::Job;
 use crate::engine::calls::{Purpose, as_txn};
-use crate::engine::closing::{CloseJob, ForceJob};
 use crate::engine::ending::ReleaseJob;
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
-use crate::engine::onward::{Look, To, What};
+use crate::engine::onward::{Look, To};
 use crate::engine::records::{self, LockRecord};
 use crate::engine::renew::{RenewJob, RewriteJob, Whereabouts};
 use crate::engine::round::RoundId;
@@ -21,7 +20,7 @@ use crate::engine::tickets::{Ticket, Trouble, Via};
 use crate::limits;
 use crate::lock_id::LockId;
 use crate::names::{Principal, Token};
-use crate::service::{CloseOutcome, Ended, Forward, ReleaseOutcome, RenewOutcome};
+use crate::service::{Ended, Forward, ReleaseOutcome, RenewOutcome};
 use holdfast_store::{Get, KeyRange, KeyValue, Op, Reply, StoreError, Txn, TxnOpReply};
 use shard_map::ShardId;
 use shard_map::records::{GuardState, keys};
@@ -48,10 +47,6 @@ pub(crate) enum ColdAsk {
     Rewrite(Box<RewriteJob>),
     /// Another engine wants to grant the name if it has no record here.
     Look(Box<Job>),
-    /// The hold of a name is to be ended, whosever it is:
-    Force(ForceJob),
-    /// it is this one.
-    Close(CloseJob),
 }
 
 impl ColdAsk {
@@ -61,16 +56,12 @@ impl ColdAsk {
             Self::Release(job) => job.ticket,
             Self::Rewrite(job) => job.ticket(),
             Self::Look(job) => job.ticket,
-            Self::Force(job) => job.ticket,
-            Self::Close(job) => job.ticket,
         }
     }
 
     fn name(&self) -> &str {
         match self {
             Self::Look(job) => job.acquire.name.as_str(),
-            Self::Force(job) => job.force.name.as_str(),
-            Self::Close(job) => job.close.lock_id.name(),
             Self::Renew(job) => job.renew.lock_id.name(),
             Self::Release(job) => job.release.lock_id.name(),
             Self::Rewrite(job) => job.renew.lock_id.name(),
@@ -82,23 +73,17 @@ impl ColdAsk {
             Self::Renew(job) => job.renew.principal.as_ref(),
             Self::Release(job) => job.release.principal.as_ref(),
             Self::Rewrite(job) => job.renew.principal.as_ref(),
-            Self::Look(_) | Self::Force(_) | Self::Close(_) => None,
+            Self::Look(_) => None,
         }
     }
 
-    /// Whether it is for this principal to ask about the hold of this record.
-    fn may_touch(&self, record: &LockRecord) -> bool {
-        matches!(self, Self::Close(_)) || record.is_open_to(self.principal())
-    }
-
-    /// The hold that it is about; `None` of what is about a name.
+    /// The hold that it is about; `None` of a look, which is about a name.
     fn hold(&self) -> Option<(&LockId, Token)> {
         match self {
             Self::Renew(job) => Some((&job.renew.lock_id, job.renew.token)),
             Self::Release(job) => Some((&job.release.lock_id, job.release.token)),
             Self::Rewrite(job) => Some((&job.renew.lock_id, job.renew.token)),
-            Self::Close(job) => Some((&job.close.lock_id, job.close.token)),
-            Self::Look(_) | Self::Force(_) => None,
+            Self::Look(_) => None,
         }
     }
 }
@@ -131,21 +116,12 @@ impl ColdJob {
         self.ask.hold().map(|(id, _)| id)
     }
 
-    /// What another engine of this gateway is to go on with; a rewrite and a look stay.
-    pub(crate) fn to_onward(&self, look: Option<Look>) -> Option<What> {
-        match &self.ask {
-            ColdAsk::Force(job) => Some(What::Force(job.force.clone(), look)),
-            _ => self.to_forward().map(|forward| What::Hold(forward, look)),
-        }
-    }
-
-    /// What another gateway is to be asked; only about a hold.
+    /// What another gateway is to be asked; a rewrite and a look never are.
     pub(crate) fn to_forward(&self) -> Option<Forward> {
         match &self.ask {
             ColdAsk::Renew(job) => Some(Forward::Renew(job.renew.clone())),
             ColdAsk::Release(job) => Some(Forward::Release(job.release.clone())),
-            ColdAsk::Close(job) => Some(Forward::Close(job.close.clone())),
-            ColdAsk::Rewrite(_) | ColdAsk::Look(_) | ColdAsk::Force(_) => None,
+            ColdAsk::Rewrite(_) | ColdAsk::Look(_) => None,
         }
     }
 }
@@ -243,18 +219,15 @@ impl Engine {
             return self.looked(*looking, record);
         }
         let read = record.map(|kv| (kv, LockRecord::read(kv)));
-        let (id, token) = match (&job.ask, job.ask.hold(), &read) {
-            (_, Some((id, token)), _) => (id.clone(), token),
-            (ColdAsk::Force(force), None, Some((kv, Some((record, id))))) => {
-                return self.force_found(force, id, record.fencing_token(kv));
-            }
-            (_, None, Some((_, None))) => return self.fail(job.ask.ticket(), Trouble::Unknown),
-            (_, None, _) => return self.not_here(job, &read_guard(guard), Ended::Expired),
+        let (id, token) = match job.ask.hold() {
+            Some((id, token)) => (id.clone(), token),
+            None => return,
         };
         match read {
             Some((_, None)) => self.fail(job.ask.ticket(), Trouble::Unknown),
             Some((kv, Some((record, found)))) if found == id => {
-                if !job.ask.may_touch(&record) || record.fencing_token(kv) != token {
+                let own = record.is_open_to(job.ask.principal());
+                if !own || record.fencing_token(kv) != token {
                     return self.wrong_token(&job.ask);
                 }
                 self.held_somewhere(job, &id);
@@ -309,14 +282,13 @@ impl Engine {
     }
 
     /// The record is there, so the hold lives and has an owner.
-    pub(crate) fn held_somewhere(&mut self, job: ColdJob, id: &LockId) {
+    fn held_somewhere(&mut self, job: ColdJob, id: &LockId) {
         match self.whereabouts(id) {
             // It has come in the meantime.
             Whereabouts::Slot(_) => match job.ask {
                 ColdAsk::Renew(job) => self.renew_somewhere(job),
                 ColdAsk::Release(job) => self.release_somewhere(job),
-                ColdAsk::Close(job) => self.close_somewhere(job),
-                ColdAsk::Rewrite(_) | ColdAsk::Look(_) | ColdAsk::Force(_) => {}
+                ColdAsk::Rewrite(_) | ColdAsk::Look(_) => {}
             },
             Whereabouts::Neighbour(cluster) => {
                 self.hold_goes_on(To::Cluster(cluster), &job, None);
@@ -366,9 +338,6 @@ impl Engine {
         match ask {
             ColdAsk::Renew(job) => self.answer_renew(job.ticket, RenewOutcome::Ended(ended)),
             ColdAsk::Release(job) => self.answer_release(job.ticket, ReleaseOutcome::Released),
-            ColdAsk::Force(ForceJob { ticket, .. }) | ColdAsk::Close(CloseJob { ticket, .. }) => {
-                self.answer_close(*ticket, CloseOutcome::NotHeld);
-            }
             ColdAsk::Rewrite(_) | ColdAsk::Look(_) => {}
         }
     }
@@ -381,9 +350,7 @@ impl Engine {
             ColdAsk::Release(job) => {
                 self.answer_release(job.ticket, ReleaseOutcome::TokenMismatch);
             }
-            // The record was rewritten since it was read, with another token: that never happens.
-            ColdAsk::Close(job) => self.fail(job.ticket, Trouble::Unknown),
-            ColdAsk::Rewrite(_) | ColdAsk::Look(_) | ColdAsk::Force(_) => {}
+            ColdAsk::Rewrite(_) | ColdAsk::Look(_) => {}
         }
     }
 }

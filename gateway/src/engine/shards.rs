@@ -141,6 +141,14 @@ impl Engine {
                 if self.mutated(Mutation::SourceNotAsked) {
                     return Some((job, guard, revision));
                 }
+                // One that was read long ago may name a cluster that has nothing of the shard any more,
+                // or is none of the map's.
+                if !self.guard_is_fresh(job.shard) {
+                    let shard = job.shard;
+                    self.park(job);
+                    self.want_guard(shard);
+                    return None;
+                }
                 job.look = Some(self.look_for(revision));
                 self.acquire_goes_on(To::Cluster(from.to_shared()), job);
                 None

@@ -100,17 +100,27 @@ impl<C: Clock> LinkTask<C> {
     /// Runs until nothing was asked for long, or the gateway ends.
     pub(super) async fn run(mut self, mut asked: mpsc::Receiver<Asked>) {
         let mut asks = Vec::new();
+        // Whether there may be more to be asked than was taken at once.
+        let mut more = false;
         loop {
-            let wakeup = self.link.next_wakeup();
+            let now = self.clock.now();
+            // While nothing may leave, what is asked waits where it is: taking each call by itself
+            // would wake this task, and set a timer, per call rather than per frame.
+            let rest = self
+                .link
+                .rests_until()
+                .filter(|until| now < *until && !more);
+            let wakeup = rest.or_else(|| self.link.next_wakeup());
             let wait = match wakeup {
-                Some(wakeup) => wakeup.since(self.clock.now()),
+                Some(wakeup) => wakeup.since(now),
                 None => limits::PEER_IDLE,
             };
             tokio::select! {
-                count = asked.recv_many(&mut asks, ASKS_AT_ONCE_MAX) => {
+                count = asked.recv_many(&mut asks, ASKS_AT_ONCE_MAX), if rest.is_none() => {
                     if count == 0 {
                         break;
                     }
+                    more = count == ASKS_AT_ONCE_MAX;
                 }
                 event = self.line.next() => self.happened(event),
                 () = tokio::time::sleep(wait.to_std()) => {

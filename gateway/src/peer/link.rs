@@ -148,6 +148,13 @@ impl<A> Link<A> {
         }
     }
 
+    /// Until when calls may as well be left where they wait: none leaves earlier, unless there are
+    /// more of them than one frame takes.
+    pub fn rests_until(&self) -> Option<Instant> {
+        let up = matches!(self.state, State::Up { .. });
+        up.then(|| self.flushed + limits::PEER_FRAME_INTERVAL)
+    }
+
     /// Sends what has come together: a frame every two milliseconds, unless there are more calls than
     /// one takes. A call on a quiet link goes at once; under load a frame carries many, and a gateway
     /// pays for frames rather than for calls.

@@ -14,8 +14,16 @@ pub(super) enum Ask {
     Lease,
     /// That the lease lives on.
     KeepAlive(LeaseId),
-    /// That it has what this gateway says of its map, and its candidacy.
-    Report(Box<(LeaseId, GatewayReport)>),
+    /// That it has what this gateway says of its map; and its candidacy, unless it has resigned.
+    Report(Box<(LeaseId, GatewayReport, Candidacy)>),
+}
+
+/// Whether a gateway wants to be the driver, if nobody is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Candidacy {
+    Stands,
+    /// It has found that it cannot.
+    Resigned,
 }
 
 impl Ask {
@@ -29,7 +37,7 @@ impl Ask {
             Self::KeepAlive(lease) => Op::KeepAlive {
                 leases: vec![*lease],
             },
-            Self::Report(it) => Op::Txn(report(it.0, &it.1)),
+            Self::Report(it) => Op::Txn(report(it.0, &it.1, it.2)),
         }
     }
 }
@@ -43,6 +51,8 @@ pub(super) struct Member {
     /// When the lease was granted or kept alive last, as sent.
     alive: Instant,
     reported: Option<GatewayReport>,
+    /// It does not stand for driver before this.
+    stands_from: Instant,
 }
 
 impl Member {
@@ -53,7 +63,17 @@ impl Member {
             lease: None,
             alive: Instant::NEVER,
             reported: None,
+            stands_from: Instant::NEVER,
         }
+    }
+
+    /// Gives its lease up, and with it the driver's key: another gateway shall drive, and this one not
+    /// for some time. The lease, to be revoked.
+    pub(super) fn resign(&mut self, now: Instant) -> Option<LeaseId> {
+        self.stands_from = now + limits::DRIVER_REST;
+        let lease = self.lease;
+        self.begin_anew();
+        lease
     }
 
     pub(super) fn instance(&self) -> &str {
@@ -71,8 +91,13 @@ impl Member {
             return Some(Ask::Lease);
         };
         let report = self.report(status);
+        let candidacy = match now >= self.stands_from {
+            true => Candidacy::Stands,
+            false => Candidacy::Resigned,
+        };
+        let stand = stand && candidacy == Candidacy::Stands;
         if stand || self.reported.as_ref() != Some(&report) {
-            return Some(Ask::Report(Box::new((lease, report))));
+            return Some(Ask::Report(Box::new((lease, report, candidacy))));
         }
         let due = now.since(self.alive) >= limits::REPORT_KEEPALIVE;
         due.then_some(Ask::KeepAlive(lease))
@@ -125,8 +150,8 @@ impl Member {
     }
 }
 
-/// Writes the report; and the driver's key if there is none.
-fn report(lease: LeaseId, report: &GatewayReport) -> Txn {
+/// Writes the report; and the driver's key if there is none and it stands.
+fn report(lease: LeaseId, report: &GatewayReport, candidacy: Candidacy) -> Txn {
     let put = |key, value| {
         TxnOp::Put(Put {
             key,
@@ -137,17 +162,19 @@ fn report(lease: LeaseId, report: &GatewayReport) -> Txn {
     let driver = DriverRecord {
         instance: report.instance.clone(),
     };
-    Txn {
-        compare: Vec::new(),
-        then: vec![
-            put(keys::map_gateway(&report.instance), report.to_value()),
-            TxnOp::Txn(Txn {
-                compare: vec![Compare::absent(KeyRange::one(keys::map_driver()))],
-                then: vec![put(keys::map_driver(), driver.to_value())],
-                or_else: Vec::new(),
-            }),
-        ],
+    let elect = TxnOp::Txn(Txn {
+        compare: vec![Compare::absent(KeyRange::one(keys::map_driver()))],
+        then: vec![put(keys::map_driver(), driver.to_value())],
         or_else: Vec::new(),
+    });
+    let report = put(keys::map_gateway(&report.instance), report.to_value());
+    let then = match candidacy {
+        Candidacy::Stands => vec![report, elect],
+        Candidacy::Resigned => vec![report],
+    };
+    Txn {
+        then,
+        ..Txn::default()
     }
 }
 

@@ -4,10 +4,10 @@ use super::member::{Ask, Member};
 use crate::lifecycle::{Lifecycle, Phase};
 use crate::limits;
 use crate::map::MapSource;
-use crate::time::{Clock, Millis};
+use crate::time::{Clock, Instant, Millis};
 use holdfast_store::{LeaseId, Op, Reply, Store, Txn};
 use shard_map::ClusterName;
-use shard_map::rollout::{Driver, Home, Turn, read_home, take_turn};
+use shard_map::rollout::{Driver, Home, Turn, TurnError, read_home, take_turn};
 use std::sync::Arc;
 
 /// The stores of the clusters that this gateway serves.
@@ -20,6 +20,8 @@ type Random = dyn Fn() -> u64 + Send + Sync;
 pub struct RolloutTask<C> {
     member: Member,
     driver: Option<Driver>,
+    /// Since when a cluster of the rollout has not answered this driver.
+    blind_since: Option<Instant>,
     home: Arc<dyn Store>,
     source: MapSource,
     stores: Box<StoresOf>,
@@ -40,6 +42,7 @@ impl<C: Clock> RolloutTask<C> {
         Self {
             member: Member::new(instance, peer_url),
             driver: None,
+            blind_since: None,
             home,
             source,
             stores,
@@ -117,6 +120,7 @@ impl<C: Clock> RolloutTask<C> {
     async fn drive(&mut self, elected: Option<&str>) -> Millis {
         if elected != Some(self.member.instance()) {
             self.driver = None;
+            self.blind_since = None;
             return limits::ROLLOUT_LOOK;
         }
         let turn = take_turn(
@@ -126,9 +130,11 @@ impl<C: Clock> RolloutTask<C> {
             &*self.stores,
             self.clock.unix_ms(),
         );
-        match turn.await {
+        let turn = turn.await;
+        self.resign_if_blind(&turn).await;
+        match turn {
             Ok(Turn::Wrote) => limits::ROLLOUT_AGAIN,
-            Ok(Turn::Waits) => limits::ROLLOUT_WAIT,
+            Ok(Turn::Waits | Turn::Blind) => limits::ROLLOUT_WAIT,
             Ok(Turn::Ended) => {
                 tracing::info!("the rollout has ended");
                 limits::ROLLOUT_LOOK
@@ -138,6 +144,26 @@ impl<C: Clock> RolloutTask<C> {
                 tracing::warn!(%error, "a turn of the rollout came to nothing");
                 limits::ROLLOUT_LOOK
             }
+        }
+    }
+    /// A driver that cannot reach a cluster lets another one try, which may reach it.
+    async fn resign_if_blind(&mut self, turn: &Result<Turn, TurnError>) {
+        let now = self.clock.now();
+        if !matches!(turn, Ok(Turn::Blind)) {
+            self.blind_since = None;
+            return;
+        }
+        let since = *self.blind_since.get_or_insert(now);
+        if now.since(since) >= limits::DRIVER_BLIND
+            && let Some(lease) = self.member.resign(now)
+        {
+            tracing::warn!(
+                "a cluster of the rollout does not answer: another gateway may drive it"
+            );
+            self.blind_since = None;
+            let revoke = Op::LeaseRevoke { lease };
+            // If it fails the lease ends by itself.
+            let _ = self.home.call(revoke, limits::CALL_TIMEOUT.to_std()).await;
         }
     }
 }

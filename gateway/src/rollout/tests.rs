@@ -71,6 +71,15 @@ impl World {
 
     /// A gateway that takes up each map at once.
     fn gateway(&self, instance: &str) -> (tokio::task::JoinHandle<()>, Lifecycle) {
+        self.gateway_that_reaches(instance, &["a", "b"])
+    }
+
+    /// And reaches only these clusters.
+    fn gateway_that_reaches(
+        &self,
+        instance: &str,
+        names: &'static [&str],
+    ) -> (tokio::task::JoinHandle<()>, Lifecycle) {
         let home: Arc<dyn Store> = Arc::new(self.home.clone());
         let (source, driver) = MapSource::open(Arc::clone(&home), None, MapTiming::default());
         tokio::spawn(driver.run());
@@ -90,6 +99,7 @@ impl World {
         let clusters = self.clusters.clone();
         let stores = move |name: &ClusterName| {
             let found = clusters.iter().find(|(known, _)| known == name);
+            let found = found.filter(|_| names.contains(&name.as_str()));
             found.map(|(_, store)| Arc::new(store.clone()) as Arc<dyn Store>)
         };
         let random = Arc::clone(&self.random);
@@ -203,6 +213,23 @@ async fn when_the_driver_dies_another_gateway_goes_on() {
     assert_eq!(home.map.document().table, plan.after().document().table);
     assert_eq!(home.driver.as_deref(), Some("g2"));
     assert_eq!(home.gateways.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_driver_that_does_not_reach_a_cluster_lets_another_gateway_drive() {
+    let world = World::new().await;
+    let (_one, _) = world.gateway_that_reaches("g1", &["a"]);
+    world
+        .until(|home| home.driver.as_deref() == Some("g1"))
+        .await;
+    let _two = world.gateway("g2");
+    world.until(|home| home.gateways.len() == 2).await;
+    let plan = world.begin().await;
+    let home = world.until(|home| home.rollout.is_none()).await;
+    assert_eq!(home.map.document().table, plan.after().document().table);
+    assert_eq!(home.driver.as_deref(), Some("g2"));
+    // It goes on saying which map it runs.
+    world.until(|home| home.gateways.len() == 2).await;
 }
 
 #[tokio::test(start_paused = true)]

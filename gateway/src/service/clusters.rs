@@ -65,6 +65,11 @@ impl Clusters {
         Ok(())
     }
 
+    /// Forgets the stores of clusters that this map does not have. Whoever uses one keeps it.
+    pub(super) fn forget_others(&self, map: &ShardMap) {
+        self.lock().retain(|name, _| map.cluster(name).is_some());
+    }
+
     /// The store of a cluster of a map that was taken up.
     pub(super) fn get(&self, name: &ClusterName) -> Option<Arc<dyn Store>> {
         let known = self.lock();
@@ -101,8 +106,12 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     fn map(endpoint: &str, weight: u32) -> ShardMap {
+        named("a", endpoint, weight)
+    }
+
+    fn named(name: &str, endpoint: &str, weight: u32) -> ShardMap {
         let cluster = Cluster {
-            name: "a".parse().unwrap(),
+            name: name.parse().unwrap(),
             endpoints: vec![endpoint.parse().unwrap()],
             tls: None,
             credentials_file: None,
@@ -144,5 +153,10 @@ mod tests {
         assert_eq!(etcd_id(&*store).await, 1);
         clusters.take_up(&map("http://two:1", 1)).unwrap();
         assert_eq!(etcd_id(&*store).await, 2);
+        let without = named("b", "http://two:1", 1);
+        clusters.take_up(&without).unwrap();
+        assert!(clusters.get(&name).is_some());
+        clusters.forget_others(&without);
+        assert!(clusters.get(&name).is_none());
     }
 }

@@ -1,10 +1,10 @@
 //! Keeps the lock service on the map that home has.
 
-use crate::logs;
+use crate::limits;
 use crate::map::MapSource;
 use crate::service::LockService;
 use crate::time::Clock;
-use shard_map::MapVersion;
+use shard_map::{MapVersion, ShardMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,13 +26,8 @@ pub async fn follow_map<C: Clock>(service: Arc<LockService<C>>, source: MapSourc
             if let Err(error) = &taken_up {
                 tracing::error!(version = version.0, %error, "the map is not applied");
             } else {
-                tracing::warn!(
-                    target: logs::AUDIT,
-                    version = version.0,
-                    before = applied.map(|before| before.0),
-                    "runs another map"
-                );
                 applied = Some(version);
+                tokio::spawn(leave_later(Arc::clone(&service), map.clone()));
             }
             source.applied(version, taken_up.map_err(|error| format!("{error:#}")));
         }
@@ -53,4 +48,10 @@ pub async fn follow_map<C: Clock>(service: Arc<LockService<C>>, source: MapSourc
             Some(_) => drop(tokio::time::timeout(APPLY_RETRY, changed).await),
         }
     }
+}
+
+/// Leaves the clusters that this map has no more, once no request is on its way to them.
+async fn leave_later<C: Clock>(service: Arc<LockService<C>>, map: Arc<ShardMap>) {
+    tokio::time::sleep(limits::ANSWER_MAX.to_std()).await;
+    service.leave_clusters(&map);
 }

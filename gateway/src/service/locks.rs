@@ -3,22 +3,19 @@
 use crate::engine::{ClusterProof, Course, Engine, Heritage, Hop, Owner, Settings, Table, Trouble};
 use crate::limits;
 use crate::lock_id::LockId;
-use crate::names::LockName;
 use crate::service::cluster::{Around, ClusterTask, Command};
 use crate::service::clusters::Clusters;
-use crate::service::inspect::{Places, identity_of};
 use crate::service::routes::{Cluster, Neighbours, Routes};
 use crate::service::{
-    Acquire, AcquireOutcome, CloseOutcome, ClusterHealth, EngineFigures, ForceRelease, Forward,
-    ForwardOutcome, Forwarding, LockPage, LockView, Locks, PageOf, Release, ReleaseOutcome, Renew,
-    RenewOutcome, Renewed, ServiceError, ShardStatus,
+    Acquire, AcquireOutcome, ClusterHealth, EngineFigures, Forward, ForwardOutcome, Forwarding,
+    Locks, Release, ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError, ShardStatus,
 };
 use crate::time::{Clock, Instant, Millis};
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use holdfast_store::Store;
 use shard_map::{ClusterName, ShardId, ShardMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
@@ -47,13 +44,13 @@ pub type Entropy = dyn Fn() -> anyhow::Result<[u8; 32]> + Send + Sync;
 
 /// See the module.
 pub struct LockService<C> {
-    pub(super) settings: ServiceSettings,
-    pub(super) clock: Arc<C>,
-    pub(super) stores: Clusters,
+    settings: ServiceSettings,
+    clock: Arc<C>,
+    stores: Clusters,
     entropy: Box<Entropy>,
-    pub(super) table: Arc<Table>,
-    pub(super) routes: Arc<ArcSwap<Routes>>,
-    pub(super) inspections: Places,
+    table: Arc<Table>,
+    routes: Arc<ArcSwap<Routes>>,
+    changing: Mutex<()>,
     forwarding: Arc<dyn Forwarding>,
 }
 
@@ -85,7 +82,7 @@ impl<C: Clock> LockService<C> {
             entropy,
             table: Arc::default(),
             routes: Arc::new(ArcSwap::from_pointee(Routes::default())),
-            inspections: Places::default(),
+            changing: Mutex::default(),
             forwarding,
         }
     }
@@ -96,12 +93,14 @@ impl<C: Clock> LockService<C> {
     }
 
     /// Routes by this map from now on. Engines of clusters that it adds are started; those of
-    /// clusters that it keeps go on, over other connections if the map says so.
+    /// clusters that it keeps go on, over other connections if the map says so. Those of clusters that
+    /// it does not have any more go on until [`LockService::leave_clusters`].
     ///
     /// # Errors
     /// When the store of a cluster cannot be made (its TLS files cannot be read, say); the present
     /// map stays. A cluster that cannot be reached is no error.
     pub fn apply_map(&self, map: &ShardMap) -> anyhow::Result<()> {
+        let _one_at_a_time = self.one_at_a_time();
         {
             // The connections belong to the engines' runtime.
             let _engines = self.settings.engines.enter();
@@ -117,6 +116,36 @@ impl<C: Clock> LockService<C> {
         }
         self.routes.store(Arc::new(Routes::of_map(map, clusters)));
         Ok(())
+    }
+
+    /// Gives up the sessions in clusters that this map does not have, and ends their engines, if it is
+    /// still the map that is routed by. Some time after it was applied: until then a request may be on
+    /// its way that is to look for a name where its shard came from.
+    pub fn leave_clusters(&self, map: &ShardMap) {
+        let _one_at_a_time = self.one_at_a_time();
+        let present = self.routes.load();
+        if present.version != Some(map.version()) {
+            return;
+        }
+        let has = |known: &Arc<Cluster>| {
+            let mut names = map.clusters().iter().map(|it| it.name.as_str());
+            names.any(|name| name == &*known.name)
+        };
+        let (kept, left): (Vec<_>, Vec<_>) = present.clusters.iter().cloned().partition(has);
+        if left.is_empty() {
+            return;
+        }
+        self.routes.store(Arc::new(Routes::of_map(map, kept)));
+        self.stores.forget_others(map);
+        for cluster in left {
+            self.settings.engines.spawn(leave(cluster));
+        }
+    }
+
+    /// Who has it changes the routes.
+    fn one_at_a_time(&self) -> std::sync::MutexGuard<'_, ()> {
+        // There is nothing that a panic could have left half done.
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn start_cluster(
@@ -157,7 +186,6 @@ impl<C: Clock> LockService<C> {
         self.settings.engines.spawn(task);
         Ok(Cluster {
             name,
-            identity: identity_of(map.deployment(), &cluster.name),
             proof,
             stats,
             owners,
@@ -291,13 +319,13 @@ impl<C: Clock> LockService<C> {
             .map_err(|_| Trouble::Draining.to_error(&cluster.name))
     }
 
-    pub(super) fn route(&self, name: &str) -> Result<(ShardId, Arc<Cluster>), ServiceError> {
+    fn route(&self, name: &str) -> Result<(ShardId, Arc<Cluster>), ServiceError> {
         let routes = self.routes.load();
         let Some(shards) = routes.shards else {
             return Err(Trouble::HomeUnseen.to_error(&Arc::from("home")));
         };
         let shard = shard_map::shard_of(name, shards);
-        match routes.of_shard(shard) {
+        match routes.of_shard(shard, self.clock.now()) {
             Some(cluster) => Ok((shard, Arc::clone(cluster))),
             None => Err(Trouble::Moving.to_error(&Arc::from("none"))),
         }
@@ -338,20 +366,6 @@ impl<C: Clock> Locks for LockService<C> {
         }
     }
 
-    async fn inspect(&self, name: LockName) -> Result<LockView, ServiceError> {
-        self.inspect_name(name).await
-    }
-
-    async fn list(&self, page: PageOf) -> Result<LockPage, ServiceError> {
-        self.list_page(page).await
-    }
-
-    async fn force_release(&self, force: ForceRelease) -> Result<CloseOutcome, ServiceError> {
-        let (shard, cluster) = self.route(force.name.as_str())?;
-        let command = |asker| Command::ForceRelease(shard, force, asker);
-        self.ask(&cluster, command).await?
-    }
-
     fn clusters(&self) -> Vec<ClusterHealth> {
         let now = self.clock.now();
         let routes = self.routes.load();
@@ -386,6 +400,17 @@ impl<C: Clock> Locks for LockService<C> {
         statuses.sort_by_key(|status| status.shard);
         statuses
     }
+}
+
+/// Nothing is left in a cluster that a map does not have any more, so nobody has to take anything over.
+/// The engine ends with the last way to tell it something.
+async fn leave(cluster: Arc<Cluster>) {
+    let (done, stopped) = oneshot::channel();
+    if cluster.commands.send(Command::Stop(done)).await.is_ok() {
+        // An error means that the task has ended, which is what is waited for.
+        let _ = stopped.await;
+    }
+    tracing::info!(cluster = %cluster.name, "the map has this cluster no more: left");
 }
 
 /// A gateway that answers another question than it was asked has answered nothing.

@@ -4,9 +4,9 @@ use crate::engine::{ClusterProof, Course, EngineStats, Owners, Table, To, Word};
 use crate::lock_id::LockId;
 use crate::service::ShardStatus;
 use crate::service::cluster::Command;
+use crate::time::Instant;
 use arc_swap::ArcSwap;
-use shard_map::records::Identity;
-use shard_map::{ShardCount, ShardId, ShardMap};
+use shard_map::{MapVersion, ShardCount, ShardId, ShardMap};
 use std::sync::{Arc, Weak};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -16,6 +16,7 @@ use tokio::sync::mpsc::error::TrySendError;
 pub(super) struct Routes {
     /// `None`: there is no map yet.
     pub(super) shards: Option<ShardCount>,
+    pub(super) version: Option<MapVersion>,
     by_shard: Vec<u16>,
     /// Where the map says that a shard comes from: its guards may not have followed yet.
     sources: Vec<u16>,
@@ -25,8 +26,6 @@ pub(super) struct Routes {
 /// A cluster's task, from outside.
 pub(super) struct Cluster {
     pub(super) name: Arc<str>,
-    /// What its identity record must say.
-    pub(super) identity: Identity,
     pub(super) proof: Arc<ClusterProof>,
     pub(super) stats: Arc<EngineStats>,
     pub(super) owners: Arc<Owners>,
@@ -49,6 +48,7 @@ impl Routes {
         let sources = shards().map(|it| place(map.source_of(it)).unwrap_or(u16::MAX));
         Self {
             shards: Some(map.shards()),
+            version: Some(map.version()),
             by_shard: by_shard.collect(),
             sources: sources.collect(),
             clusters,
@@ -59,27 +59,18 @@ impl Routes {
         self.clusters.iter().find(|known| &*known.name == name)
     }
 
-    /// The cluster that has the shard by the map.
-    pub(super) fn of_shard(&self, shard: ShardId) -> Option<&Arc<Cluster>> {
-        self.at(&self.by_shard, shard)
+    /// The cluster to ask first: the one that has the shard by the map. If this gateway has not come
+    /// there yet, the one that it comes from: no guard sends anybody on before it has.
+    pub(super) fn of_shard(&self, shard: ShardId, now: Instant) -> Option<&Arc<Cluster>> {
+        let goal = self.at(&self.by_shard, shard)?;
+        let is_well = |it: &&Arc<Cluster>| it.proof.trouble(now).is_none();
+        let before = self.at(&self.sources, shard).filter(is_well);
+        before.filter(|_| !is_well(&goal)).or(Some(goal))
     }
 
     fn at(&self, list: &[u16], shard: ShardId) -> Option<&Arc<Cluster>> {
         let at = list.get(usize::try_from(shard.0).ok()?)?;
         self.clusters.get(usize::from(*at))
-    }
-
-    /// Where a request about this shard goes on.
-    pub(super) fn next_for(&self, to: &To, shard: ShardId) -> Option<&Arc<Cluster>> {
-        match to {
-            To::Cluster(name) => self.named(name),
-            To::Before => self.at(&self.sources, shard),
-        }
-    }
-
-    /// Whether the map moves any shard.
-    pub(super) fn is_moving(&self) -> bool {
-        self.sources.iter().any(|at| *at != u16::MAX)
     }
 
     /// The cluster that has the group of this hold, as far as it is known.
@@ -97,7 +88,11 @@ impl Neighbours {
     /// Where a request about this shard goes on.
     pub(super) fn of(&self, to: &To, shard: ShardId) -> Option<Arc<Cluster>> {
         let routes = self.0.upgrade()?.load_full();
-        routes.next_for(to, shard).cloned()
+        let found = match to {
+            To::Cluster(name) => routes.named(name),
+            To::Before => routes.at(&routes.sources, shard),
+        };
+        found.cloned()
     }
 
     /// Tells the engine of another cluster; nothing if there is none. A word to a task that does not

@@ -13,4 +13,6 @@ mod hostile;
 #[path = "../edge/raw.rs"]
 mod raw;
 #[cfg(test)]
+mod service;
+#[cfg(test)]
 mod token;

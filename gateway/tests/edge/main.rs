@@ -22,7 +22,6 @@ mod hostile;
 mod locks;
 #[cfg(test)]
 mod openapi;
-mod operate;
 #[cfg(test)]
 mod patience;
 #[cfg(test)]

@@ -9,7 +9,6 @@
 
 mod allocations;
 mod bundles;
-mod forced;
 mod forwarding;
 mod holds;
 mod moves;

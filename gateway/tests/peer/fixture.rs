@@ -7,10 +7,13 @@ use holdfast_gateway::service::{
     Acquire, AcquireOutcome, Embedded, Grant, LockService, Locks as _, Renew, ServiceSettings,
 };
 use holdfast_gateway::time::{BootClock, Clock as _, Millis};
-use shard_map::{DeploymentId, ShardCount};
+use holdfast_store::{Get, Op, Reply, Txn, TxnOpReply};
+use shard_map::records::keys;
+use shard_map::{ClusterName, DeploymentId, ShardCount, ShardMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 use tokio::net::TcpListener;
 
 pub(crate) const SECRET: &[u8] = b"0123456789abcdef";
@@ -45,25 +48,47 @@ impl World {
 
     /// A gateway that is reached where it listens.
     pub(crate) async fn gateway(&mut self, secret: &[u8]) -> Gateway {
-        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        self.gateway_at(listener, secret).await
+        let map = self.embedded.map.clone();
+        self.gateway_with(&map, secret).await
     }
 
     /// A gateway whose session says that it is reached at `listener`, where it does not listen.
     pub(crate) async fn deaf_gateway(&mut self, listener: &TcpListener) -> Gateway {
         let address = listener.local_addr().unwrap();
         let service = self.service(address, SECRET);
-        self.ready(&service).await;
+        let map = self.embedded.map.clone();
+        ready(&service, &map).await;
         Gateway { service, address }
     }
 
-    async fn gateway_at(&mut self, listener: TcpListener, secret: &[u8]) -> Gateway {
+    /// A gateway that has this map.
+    pub(crate) async fn gateway_with(&mut self, map: &ShardMap, secret: &[u8]) -> Gateway {
+        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let service = self.service(address, secret);
         let secret = PeerSecret::from_file(secret).unwrap();
         tokio::spawn(listen(listener, secret, Arc::clone(&service)));
-        self.ready(&service).await;
+        ready(&service, map).await;
         Gateway { service, address }
+    }
+
+    /// The map over the clusters.
+    pub(crate) fn map(&self) -> &ShardMap {
+        &self.embedded.map
+    }
+
+    /// How many sessions a cluster has.
+    pub(crate) async fn sessions_in(&self, cluster: &ClusterName) -> usize {
+        let cluster = self.embedded.map.cluster(cluster).unwrap();
+        let store = self.embedded.store(cluster).unwrap();
+        let read = Txn::read([Get::keys(keys::sessions())]);
+        match store.call(Op::Txn(read), Duration::from_secs(1)).await {
+            Ok(Reply::Txn(reply)) => match &reply.ops[0] {
+                TxnOpReply::Get(get) => get.kvs.len(),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
     }
 
     fn service(&mut self, address: SocketAddr, secret: &[u8]) -> Arc<LockService<BootClock>> {
@@ -92,12 +117,12 @@ impl World {
             Arc::new(Peers::new(secret, Arc::clone(&self.clock))),
         ))
     }
+}
 
-    async fn ready(&self, service: &LockService<BootClock>) {
-        service.apply_map(&self.embedded.map).unwrap();
-        service.home_seen().await;
-        until(|| service.clusters().iter().all(|cluster| cluster.proven)).await;
-    }
+async fn ready(service: &LockService<BootClock>, map: &ShardMap) {
+    service.apply_map(map).unwrap();
+    service.home_seen().await;
+    until(|| service.clusters().iter().all(|cluster| cluster.proven)).await;
 }
 
 /// Waits for a condition.

@@ -7,4 +7,6 @@ mod asking;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod maps;
+#[cfg(test)]
 mod strangers;

@@ -1,6 +1,7 @@
 //! What can be typed.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use holdfast_manual::ManualArgs;
 use shard_map::{ClusterName, Endpoint, Invalid, ShardId, ShardRanges, Weight, limits};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,8 +11,9 @@ use std::str::FromStr;
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Not available yet: apply without --dry-run, rebase.\n\
-        Exit codes: 0 done, 2 usage, 3 refused by a check (the text says what to do), 4 failed part-way (repeat to go on)."
+    after_help = "Not available yet: rebase.\n\
+        Exit codes: 0 done, 2 usage, 3 refused by a check (the text says what to do), 4 failed part-way (what is done \
+        stays; init is repeated, a rollout is resumed)."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -61,6 +63,9 @@ pub(crate) enum Command {
     History(RolloutArgs),
     #[command(hide = true, disable_help_flag = true)]
     Rebase(Anything),
+    /// Writes man pages and shell completions.
+    #[command(hide = true)]
+    Manual(ManualArgs),
 }
 
 impl Command {
@@ -78,6 +83,7 @@ impl Command {
             Self::Verify(_) => "verify",
             Self::History(_) => "history",
             Self::Rebase(_) => "rebase",
+            Self::Manual(_) => "manual",
         }
     }
 }

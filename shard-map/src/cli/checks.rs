@@ -5,16 +5,15 @@ use super::connection::{Connection, records};
 use super::home::{ClusterLinks, HomeLink};
 use super::plan::{check_clusters, check_identity, unreachable};
 use holdfast_store::{Alarm, Get, Op, Reply, Store, Txn};
-use serde::Deserialize;
 use shard_map::ShardMap;
 use shard_map::plan::Plan;
-use shard_map::records::keys;
+use shard_map::records::{Record, SessionOf, keys};
 use shard_map::rollout::Home;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a gateway that still runs the map before is looked at again, after a change.
+/// How often the gateways are looked at, as long as one is behind.
 const CATCHING_UP: u32 = 10;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -103,85 +102,79 @@ async fn check_versions(links: &ClusterLinks, home: &Home) -> Result<Vec<String>
     })
 }
 
-/// What a gateway's session says of it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SessionOf {
-    instance: String,
-    peer_url: String,
-}
-
 /// Every gateway that has a session anywhere must run the present map: one that does not would not
-/// move its groups.
+/// move its groups. One that has just started, or ended, is looked at again.
 async fn check_gateways(
     connection: &Connection<'_>,
     link: &HomeLink,
     home: &Home,
 ) -> Result<String, Failure> {
     let links = ClusterLinks::new(connection, home.map.clusters())?;
+    let mut seen = home.clone();
+    let mut looks = 1;
+    loop {
+        let live = live(&links, &seen).await?;
+        match laggard(&live, &seen) {
+            None if live.is_empty() => {
+                return Err(Failure::Refused(
+                    "no gateway is live, and gateways are what moves shards\nStart one: gateway serve --config gateway.toml"
+                        .into(),
+                ));
+            }
+            None => return Ok(format!("{} live gateways run the present map", live.len())),
+            Some(Lag { refuses, problem }) if refuses || looks >= CATCHING_UP => {
+                return Err(Failure::Refused(format!(
+                    "{problem}\nSee its log, and whether it reaches home."
+                )));
+            }
+            Some(_) => {
+                looks += 1;
+                tokio::time::sleep(LOOK_EVERY).await;
+                seen = link.look().await?;
+            }
+        }
+    }
+}
+
+/// The peer URLs of all gateways that have a session, or say something in home, by instance.
+async fn live(links: &ClusterLinks, home: &Home) -> Result<BTreeMap<String, String>, Failure> {
     let sessions = links
         .ask_each(&Txn::read([Get::all(keys::sessions())]))
         .await?;
     let sessions = sessions.into_values().flat_map(records);
     let sessions =
-        sessions.filter_map(|record| serde_json::from_slice::<SessionOf>(&record.value).ok());
-    let mut live: BTreeMap<String, String> =
-        sessions.map(|it| (it.instance, it.peer_url)).collect();
-    live.extend(
-        home.gateways
-            .iter()
-            .map(|it| (it.instance.clone(), it.peer_url.clone())),
-    );
-    if live.is_empty() {
-        return Err(Failure::Refused(
-            "no gateway is live, and gateways are what moves shards\nStart one: gateway serve --config gateway.toml".into(),
-        ));
-    }
-    let mut seen = home.clone();
-    for looks_left in (0..CATCHING_UP).rev() {
-        match laggard(&live, &seen) {
-            None => break,
-            Some((Lag::Behind, _)) if looks_left > 0 => {
-                tokio::time::sleep(LOOK_EVERY).await;
-                seen = link.look().await?;
-            }
-            Some((_, problem)) => {
-                return Err(Failure::Refused(format!(
-                    "{problem}\nWait some seconds if it has just started or stopped; else see its log, and whether it \
-                     reaches home."
-                )));
-            }
-        }
-    }
-    Ok(format!("{} live gateways run the present map", live.len()))
+        sessions.filter_map(|record| SessionOf::from_value(&record.key, &record.value).ok());
+    let reports = home.gateways.iter();
+    let reports = reports.map(|it| (it.instance.clone(), it.peer_url.clone()));
+    Ok(sessions
+        .map(|it| (it.instance, it.peer_url))
+        .chain(reports)
+        .collect())
 }
 
 /// How a gateway is not on the present map.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lag {
-    /// It runs the one before: it may just not have seen the present one yet.
-    Behind,
-    Otherwise,
+struct Lag {
+    /// It will not take it up by itself.
+    refuses: bool,
+    problem: String,
 }
 
 /// A live gateway that does not run the present map.
-fn laggard(live: &BTreeMap<String, String>, home: &Home) -> Option<(Lag, String)> {
+fn laggard(live: &BTreeMap<String, String>, home: &Home) -> Option<Lag> {
     let present = home.map.version();
     live.iter().find_map(|(instance, peer_url)| {
         let report = home.gateways.iter().find(|it| it.instance == *instance);
-        let (lag, problem) = match report.map(|report| (&report.refused, report.map)) {
-            None => (
-                Lag::Otherwise,
-                "does not say in home which map it runs".to_owned(),
-            ),
-            Some((Some(why), _)) => (Lag::Otherwise, format!("refuses the present map: {why}")),
-            Some((None, Some(map))) if map == present => return None,
-            Some((None, Some(map))) => (
-                Lag::Behind,
-                format!("runs map {map}, the present one is {present}"),
-            ),
-            Some((None, None)) => (Lag::Otherwise, "runs no map yet".to_owned()),
+        let refused = report.and_then(|report| report.refused.as_ref());
+        let problem = match (refused, report.map(|report| report.map)) {
+            (Some(why), _) => format!("refuses the present map: {why}"),
+            (None, None) => "does not say in home which map it runs".to_owned(),
+            (None, Some(None)) => "runs no map yet".to_owned(),
+            (None, Some(Some(map))) if map == present => return None,
+            (None, Some(Some(map))) => format!("runs map {map}, the present one is {present}"),
         };
-        Some((lag, format!("gateway {instance} ({peer_url}) {problem}")))
+        Some(Lag {
+            refuses: refused.is_some(),
+            problem: format!("gateway {instance} ({peer_url}) {problem}"),
+        })
     })
 }

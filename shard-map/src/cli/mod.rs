@@ -21,6 +21,7 @@ pub(crate) use args::Cli;
 pub(crate) use failure::Failure;
 
 use args::Command;
+use clap::CommandFactory as _;
 
 use std::io::Write as _;
 
@@ -46,12 +47,6 @@ pub(crate) async fn run(cli: Cli) -> Result<Printed, Failure> {
         Command::Show(args) => show::run(&args).await.map(Printed::from),
         Command::Lookup(args) => lookup::run(&args).await.map(Printed::from),
         Command::Plan(args) => plan::run(&args).await.map(Printed::from),
-        // A rollout that no gateway can carry out must not begin.
-        Command::Apply(args) if !args.dry_run => Err(Failure::Usage(
-            "shard-map apply is not available yet: gateways of this version do not move locks\n\
-             What is: shard-map apply PLAN --dry-run"
-                .into(),
-        )),
         Command::Apply(args) => apply::apply(&args).await,
         Command::Status(args) => status::run(&args).await,
         Command::Pause(args) => apply::pause(&args).await,
@@ -59,6 +54,12 @@ pub(crate) async fn run(cli: Cli) -> Result<Printed, Failure> {
         Command::Rollback(args) => apply::rollback(&args).await,
         Command::Verify(args) => verify::run(&args).await,
         Command::History(args) => history::run(&args).await,
+        Command::Manual(args) => match holdfast_manual::write(&Cli::command(), &args) {
+            Ok(()) => Ok(Printed::from("")),
+            Err(error) => Err(Failure::Refused(format!(
+                "the pages cannot be written: {error}"
+            ))),
+        },
         unavailable @ Command::Rebase(_) => Err(Failure::Usage(format!(
             "shard-map {} is not available yet; what is: shard-map --help",
             unavailable.name()

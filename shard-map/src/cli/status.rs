@@ -101,7 +101,17 @@ struct RolloutView {
     done: u64,
     locks_left: u64,
     unreachable: BTreeSet<ClusterName>,
+    /// Live gateways that have no session in a cluster where shards go.
+    absent: Vec<AbsentView>,
     moving: Vec<ShardView>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AbsentView {
+    instance: String,
+    peer_url: String,
+    cluster: ClusterName,
 }
 
 #[derive(Serialize)]
@@ -191,6 +201,21 @@ async fn rollout(connection: &Connection<'_>, home: &Home) -> Result<Option<Roll
     }
     let done = shards.iter().filter(|shard| shard.phase == "done").count() as u64;
     let total = shards.len() as u64;
+    let absent = all.iter().map(|it| &it.to).collect::<BTreeSet<_>>();
+    let absent = absent
+        .into_iter()
+        .filter_map(|name| Some((name, surveys.get(name)?)));
+    let absent = absent.flat_map(|(name, survey)| {
+        let missing = home
+            .gateways
+            .iter()
+            .filter(|it| !survey.has_gateway(&it.instance));
+        missing.map(|it| AbsentView {
+            instance: it.instance.clone(),
+            peer_url: it.peer_url.clone(),
+            cluster: name.clone(),
+        })
+    });
     let elapsed_ms = clock::unix_ms().saturating_sub(rollout.began_unix_ms);
     Ok(Some(RolloutView {
         direction: rollout.direction,
@@ -203,6 +228,7 @@ async fn rollout(connection: &Connection<'_>, home: &Home) -> Result<Option<Roll
         shards: total,
         done,
         locks_left: locks_left(&links, home, &unreachable).await,
+        absent: absent.collect(),
         unreachable,
         moving: shards,
     }))
@@ -330,6 +356,16 @@ fn rollout_text(view: &View, rollout: &RolloutView) -> String {
     for name in &rollout.unreachable {
         text.push_str(&format!(
             "cluster {name} does not answer; its shards wait\n"
+        ));
+    }
+    for AbsentView {
+        instance,
+        peer_url,
+        cluster,
+    } in &rollout.absent
+    {
+        text.push_str(&format!(
+            "gateway {instance} ({peer_url}) has not come to cluster {cluster}: see its log, and whether it reaches it\n"
         ));
     }
     let under_way = rollout

@@ -1,6 +1,7 @@
 //! Carrying out what a [`Driver`] decides, over stores.
 
-use super::driver::{Driver, Moving, Surveys};
+use super::driver::{Driver, Moving, Seen, Surveys};
+use super::gateways::SessionEnd;
 use super::home::{Home, HomeError, read_home};
 use super::record::RunState;
 use super::survey::{Survey, survey};
@@ -24,8 +25,10 @@ pub enum Turn {
     Idle,
     /// Something was written; there may be more to do at once.
     Wrote,
-    /// Nothing can be done before something moves, or answers.
+    /// Nothing can be done before something moves.
     Waits,
+    /// Nothing can be done before a cluster answers.
+    Blind,
     /// The rollout has ended.
     Ended,
 }
@@ -77,8 +80,17 @@ pub async fn take_turn(
     // First where they leave, then where they go: see `Groups`.
     let left = survey_all(&window, |moving| &moving.from, store_of).await;
     let goals = survey_all(&window, |moving| &moving.to, store_of).await;
-    let decision = driver.decide(&seen.map, rollout, &left, &goals);
+    let read = Seen {
+        gateways: &seen.gateways,
+        left: &left,
+        goals: &goals,
+        now_unix_ms,
+    };
+    let decision = driver.decide(&seen.map, rollout, &read);
 
+    if decision.stale {
+        return Ok(Turn::Waits);
+    }
     if let Some(problem) = decision.broken {
         tracing::error!(problem, "the rollout has failed");
         let failed = super::Rollout {
@@ -103,17 +115,23 @@ pub async fn take_turn(
         return Ok(Turn::Idle);
     }
     let unread = !decision.unread.is_empty();
-    let writes = decision.writes.into_iter().filter_map(|write| {
-        let store = store_of(&write.cluster)?;
+    for end in &decision.ends {
+        let SessionEnd { cluster, session } = end;
+        tracing::warn!(%cluster, session, "a gateway cannot come where its groups have to go; its session is ended");
+    }
+    let guards = decision.writes.iter().map(|it| (&it.cluster, it.txn()));
+    let ends = decision.ends.iter().map(|it| (&it.cluster, it.txn()));
+    let writes = guards.chain(ends).filter_map(|(cluster, txn)| {
+        let store = store_of(cluster)?;
         // An unknown outcome is found out by the next look.
-        Some(async move { call(&*store, write.txn()).await.is_ok() })
+        Some(async move { call(&*store, txn).await.is_ok() })
     });
     let wrote = join_all(writes).await.contains(&true);
     let more = driver.window(&seen.map, rollout) != window && !unread;
-    Ok(if wrote || more {
-        Turn::Wrote
-    } else {
-        Turn::Waits
+    Ok(match (wrote || more, unread) {
+        (true, _) => Turn::Wrote,
+        (false, true) => Turn::Blind,
+        (false, false) => Turn::Waits,
     })
 }
 

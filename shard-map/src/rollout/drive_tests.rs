@@ -5,7 +5,7 @@ use crate::init::initialise;
 use crate::plan::{Plan, Wish};
 use crate::records::{Guard, GuardState, Record, keys};
 use crate::{
-    Cluster, ClusterName, DeploymentId, MapVersion, ShardCount, ShardId, ShardMap, Weight,
+    Cluster, ClusterName, DeploymentId, MapVersion, ShardCount, ShardId, ShardMap, Weight, limits,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -83,6 +83,10 @@ impl World {
     }
 
     fn put(&self, cluster: &ClusterName, key: &Key, value: &[u8]) {
+        Self::put_in(self.at(cluster), key, value);
+    }
+
+    fn put_in(store: &ModelStore, key: &Key, value: &[u8]) {
         let put = Put {
             key: key.clone(),
             value: value.to_vec(),
@@ -90,7 +94,7 @@ impl World {
         };
         let then = vec![TxnOp::Put(put)];
         Self::txn(
-            self.at(cluster),
+            store,
             Txn {
                 then,
                 ..Txn::default()
@@ -103,22 +107,10 @@ impl World {
     }
 
     fn elect(&self, instance: &str) {
-        let value = DriverRecord {
+        let driver = DriverRecord {
             instance: instance.into(),
-        }
-        .to_value();
-        let put = Put {
-            key: keys::map_driver(),
-            value,
-            lease: None,
         };
-        Self::txn(
-            &self.home,
-            Txn {
-                then: vec![TxnOp::Put(put)],
-                ..Txn::default()
-            },
-        );
+        Self::put_in(&self.home, &keys::map_driver(), &driver.to_value());
     }
 
     /// The operator drains a into a new cluster c.
@@ -164,13 +156,22 @@ impl World {
         driver: &mut Option<Driver>,
         faults: &Arc<Faults>,
     ) -> Result<Turn, TurnError> {
+        self.turn_at(5_000, driver, faults).await
+    }
+
+    async fn turn_at(
+        &self,
+        now_unix_ms: u64,
+        driver: &mut Option<Driver>,
+        faults: &Arc<Faults>,
+    ) -> Result<Turn, TurnError> {
         let faulty = |store: &ModelStore| Faulty {
             store: store.clone(),
             faults: Arc::clone(faults),
         };
         let store_of =
             |cluster: &ClusterName| Some(Arc::new(faulty(self.at(cluster))) as Arc<dyn Store>);
-        take_turn(driver, "g1", &faulty(&self.home), &store_of, 5_000).await
+        take_turn(driver, "g1", &faulty(&self.home), &store_of, now_unix_ms).await
     }
 
     /// What gateways do in between: groups of shards that leave go where their guards say.
@@ -214,7 +215,7 @@ impl World {
         for _ in 0..TURNS_MAX {
             match self.turn(&mut driver, &faults).await.unwrap() {
                 Turn::Ended | Turn::Idle => return,
-                Turn::Waits | Turn::Wrote => self.move_groups(),
+                Turn::Waits | Turn::Blind | Turn::Wrote => self.move_groups(),
             }
         }
         panic!("does not end: {:?}", self.home());
@@ -342,6 +343,76 @@ async fn the_canary_goes_first_and_then_the_rollout_pauses_until_it_is_resumed()
     assert!(World::txn(&world.home, home.set(&resumed)).succeeded);
     world.run().await;
     world.check_settled(plan.after());
+}
+
+#[tokio::test]
+async fn no_shard_begins_to_go_where_a_live_gateway_is_not_yet_unless_it_does_not_come() {
+    for comes in [true, false] {
+        let world = World::new().await;
+        let plan = world.begin(None);
+        let report = r#"{"instance":"g2","peerUrl":"http://g2","version":"1","map":1}"#;
+        World::put_in(&world.home, &keys::map_gateway("g2"), report.as_bytes());
+        let (mut driver, faults) = (None, Arc::default());
+        let begun = || {
+            let leaves =
+                |shard| world.guard(&name("a"), shard).unwrap().state == GuardState::Leaving;
+            (0..SHARDS / 2).map(ShardId).any(leaves)
+        };
+        for now in [0, limits::GATEWAY_WAIT_MS - 1] {
+            let turn = world.turn_at(now, &mut driver, &faults).await;
+            assert_eq!(turn, Ok(Turn::Waits));
+            assert!(!begun());
+        }
+        let now = match comes {
+            true => {
+                let session = r#"{"instance":"g2","peerUrl":"http://g2"}"#;
+                world.put(
+                    &name("c"),
+                    &"/holdfast/sessions/1".into(),
+                    session.as_bytes(),
+                );
+                limits::GATEWAY_WAIT_MS - 1
+            }
+            false => limits::GATEWAY_WAIT_MS,
+        };
+        let turn = world.turn_at(now, &mut driver, &faults).await;
+        assert_eq!(turn, Ok(Turn::Wrote));
+        assert!(begun());
+        world.roll_back();
+        world.elect("g1");
+        world.run().await;
+        world.check_settled(plan.before());
+    }
+}
+
+#[tokio::test]
+async fn the_session_of_a_gateway_that_cannot_come_after_its_groups_is_ended_if_another_can() {
+    for another in [false, true] {
+        let world = World::new().await;
+        world.begin(None);
+        let session =
+            |instance: &str| format!(r#"{{"instance":"{instance}","peerUrl":"http://g"}}"#);
+        let (own, others) = (keys::session("s"), keys::session("t"));
+        world.put(&name("a"), &own, session("g2").as_bytes());
+        if another {
+            world.put(&name("a"), &others, session("g3").as_bytes());
+            world.put(&name("c"), &keys::session("u"), session("g3").as_bytes());
+        }
+        let alive = |key: &Key| {
+            world
+                .at(&name("a"))
+                .with_model(|model| model.get(key).is_some())
+        };
+        let (mut driver, faults) = (None, Arc::default());
+        // The second turn writes the goal's guards, the third sees groups that do not move.
+        for now in [0, 1, 2, 2 + limits::GATEWAY_STRANDED_MS - 3] {
+            world.turn_at(now, &mut driver, &faults).await.unwrap();
+            assert!(alive(&own));
+        }
+        let late = 2 + limits::GATEWAY_STRANDED_MS;
+        world.turn_at(late, &mut driver, &faults).await.unwrap();
+        assert_eq!((alive(&own), alive(&others)), (!another, another));
+    }
 }
 
 #[tokio::test]

@@ -2,13 +2,15 @@
 //!
 //! Calling order, again and again: [`Driver::window`] says which shards are looked at; their
 //! [`Survey`]s are read first in the clusters that they leave, then in those where they go;
-//! [`Driver::decide`] says what to write. All that a driver remembers is which shards are done, so a
-//! new one goes on where another was killed.
+//! [`Driver::decide`] says what to write. All that a driver remembers is which shards are done and how
+//! long it has waited for gateways, so a new one goes on where another was killed.
 
+use super::gateways::{Attendance, SessionEnd};
 use super::mutation::Mistake;
-use super::record::Rollout;
+use super::record::{GatewayReport, Rollout};
 use super::steps::{GuardRead, GuardWrite, Next, Side, next_step};
 use super::survey::Survey;
+use crate::records::GuardState;
 use crate::{ClusterName, MapVersion, ShardId, ShardMap};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +22,7 @@ pub type Surveys = BTreeMap<ClusterName, Survey>;
 pub struct Driver {
     map: MapVersion,
     done: BTreeSet<ShardId>,
+    attendance: Attendance,
     mistake: Mistake,
 }
 
@@ -34,15 +37,32 @@ pub struct Moving {
     pub to: ClusterName,
 }
 
+/// What was read, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
+    /// What the live gateways say in home.
+    pub gateways: &'a [GatewayReport],
+    /// The window's shards in the clusters that they leave,
+    pub left: &'a Surveys,
+    /// and, read after it, in those where they go.
+    pub goals: &'a Surveys,
+    /// In milliseconds since 1970.
+    pub now_unix_ms: u64,
+}
+
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Decision {
     /// Guards to write. Each may be refused, which means that somebody else has written it.
     pub writes: Vec<GuardWrite>,
-    /// Shards that wait for their groups.
+    /// Sessions to end.
+    pub ends: Vec<SessionEnd>,
+    /// Shards that wait for their groups, or for gateways.
     pub waiting: BTreeSet<ShardId>,
     /// Shards of which a cluster did not answer.
     pub unread: BTreeSet<ShardId>,
+    /// The map is not the present one any more: home is to be read again.
+    pub stale: bool,
     /// Why nobody goes on by itself.
     pub broken: Option<String>,
     /// Every shard of the canary is done, and others are not.
@@ -62,6 +82,7 @@ impl Driver {
         Self {
             map: map.version(),
             done: BTreeSet::new(),
+            attendance: Attendance::default(),
             mistake,
         }
     }
@@ -88,17 +109,16 @@ impl Driver {
         moving(map, rest.take(max))
     }
 
-    /// What to do, by what was read of the window's shards: `left` in the clusters that they leave,
-    /// and after it `goals` in those where they go.
-    pub fn decide(
-        &mut self,
-        map: &ShardMap,
-        rollout: &Rollout,
-        left: &Surveys,
-        goals: &Surveys,
-    ) -> Decision {
-        let mut decision = Decision::default();
-        for moving in self.window(map, rollout) {
+    /// What to do, by what was read of the window's shards.
+    pub fn decide(&mut self, map: &ShardMap, rollout: &Rollout, seen: &Seen<'_>) -> Decision {
+        let window = self.window(map, rollout);
+        let (left, goals, now) = (seen.left, seen.goals, seen.now_unix_ms);
+        let unready = self.attendance.unready(seen.gateways, goals, now);
+        let mut decision = Decision {
+            ends: self.attendance.stranded(&window, left, goals, now),
+            ..Decision::default()
+        };
+        for moving in window {
             let shard = moving.shard;
             let (Some(left), Some(goal)) = (left.get(&moving.from), goals.get(&moving.to)) else {
                 decision.unread.insert(shard);
@@ -108,10 +128,14 @@ impl Driver {
                 Next::Done => {
                     self.done.insert(shard);
                 }
+                Next::Write(_) if unready.contains(&moving.to) && is_active(left.guard(shard)) => {
+                    decision.waiting.insert(shard);
+                }
                 Next::Write(write) => decision.writes.push(write),
                 Next::Groups { .. } | Next::Count => {
                     decision.waiting.insert(shard);
                 }
+                Next::Stale => decision.stale = true,
                 Next::Elsewhere { at, with } => {
                     decision.broken = Some(format!(
                         "shard {shard} is on cluster {at} and moves between it and cluster {with}, which is \
@@ -146,8 +170,12 @@ impl Driver {
             guard: goal.guard(shard),
             groups: Some(goal.groups(shard)),
         };
-        next_step(shard, goal, other, self.mistake)
+        next_step(self.map, shard, goal, other, self.mistake)
     }
+}
+
+fn is_active(guard: &GuardRead) -> bool {
+    matches!(guard, GuardRead::Present(guard, _) if guard.state == GuardState::Active)
 }
 
 /// Where a moving shard is on its way, for people.

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::records::{Guard, GuardState, Record, keys};
-use crate::{ClusterName, Epoch, ShardId, TokenBase};
+use crate::{ClusterName, Epoch, MapVersion, ShardId, TokenBase};
 use holdfast_store::{Compare, Model, ModelTime, Op, Put, Reply, Revision, Txn, TxnOp};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
@@ -63,11 +63,23 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone)]
 struct Driver {
+    map: MapVersion,
     goal: usize,
     other: Option<(GuardRead, Groups)>,
     here: Option<(GuardRead, Groups)>,
+}
+
+impl Default for Driver {
+    fn default() -> Self {
+        Self {
+            map: MapVersion::FIRST,
+            goal: 0,
+            other: None,
+            here: None,
+        }
+    }
 }
 
 struct World {
@@ -77,6 +89,7 @@ struct World {
     groups: [BTreeMap<u32, Option<usize>>; 2],
     /// Moves that some gateway has begun: from where, and the guard it read there.
     moves: BTreeMap<u32, (usize, Revision)>,
+    map: MapVersion,
     goal: usize,
     drivers: [Driver; 2],
     sent: Vec<GuardWrite>,
@@ -96,6 +109,7 @@ impl World {
             models: [Model::new(1, 1), Model::new(2, 1)],
             groups: [[(0, None), (1, None)].into(), BTreeMap::new()],
             moves: BTreeMap::new(),
+            map: MapVersion(4),
             goal: 1,
             drivers: Default::default(),
             sent: Vec::new(),
@@ -157,11 +171,15 @@ impl World {
 
     fn act(&mut self, act: Act) -> Result<(), String> {
         match act {
-            Act::Turn => self.goal = 1 - self.goal,
+            Act::Turn => {
+                self.goal = 1 - self.goal;
+                self.map = self.map.next();
+            }
             Act::ReadOther(driver) => {
                 let goal = self.goal;
                 let other = Some(self.read(1 - goal));
                 self.drivers[driver] = Driver {
+                    map: self.map,
                     goal,
                     other,
                     here: None,
@@ -198,6 +216,7 @@ impl World {
 
     fn decide(&mut self, driver: usize) -> Result<(), String> {
         let Driver {
+            map,
             goal,
             other: Some(other),
             here: Some(here),
@@ -205,12 +224,12 @@ impl World {
         else {
             return Ok(());
         };
-        match self.next(goal, &other, &here) {
+        match self.next(map, goal, &other, &here) {
             Next::Write(write) => self.sent.push(write),
             Next::Broken(_) | Next::Elsewhere { .. } if self.mistake == Mistake::NONE => {
                 // Reads of different moments may contradict each other; those of one may not.
                 let (other, here) = (self.read(1 - goal), self.read(goal));
-                if let Next::Broken(why) = self.next(goal, &other, &here) {
+                if let Next::Broken(why) = self.next(map, goal, &other, &here) {
                     return Err(format!("broken: {why}: {other:?} {here:?}"));
                 }
             }
@@ -219,7 +238,13 @@ impl World {
         Ok(())
     }
 
-    fn next(&self, goal: usize, other: &(GuardRead, Groups), here: &(GuardRead, Groups)) -> Next {
+    fn next(
+        &self,
+        map: MapVersion,
+        goal: usize,
+        other: &(GuardRead, Groups),
+        here: &(GuardRead, Groups),
+    ) -> Next {
         let side =
             |at: usize, read: &'_ (GuardRead, Groups)| (self.names[at].clone(), read.clone());
         let ((goal, here), (left, other)) = (side(goal, here), side(1 - goal, other));
@@ -233,7 +258,7 @@ impl World {
             guard: &other.0,
             groups: Some(other.1),
         };
-        next_step(SHARD, goal, other, self.mistake)
+        next_step(map, SHARD, goal, other, self.mistake)
     }
 
     fn deliver(&mut self, write: &GuardWrite) -> Result<(), String> {
@@ -370,7 +395,7 @@ impl World {
         for _ in 0..STEPS_MAX {
             let (goal, other) = (self.goal, 1 - self.goal);
             let (o, h) = (self.read(other), self.read(goal));
-            match self.next(goal, &o, &h) {
+            match self.next(self.map, goal, &o, &h) {
                 Next::Done => return self.check_end(),
                 Next::Write(write) => self.deliver(&write)?,
                 Next::Groups { .. } => {
@@ -387,11 +412,26 @@ impl World {
         Err("does not end".into())
     }
 
-    fn check_end(&self) -> Result<(), String> {
+    fn check_end(&mut self) -> Result<(), String> {
         let left: BTreeSet<_> = self.groups[1 - self.goal].keys().collect();
-        match left.is_empty() {
+        if !left.is_empty() {
+            return Err(format!("groups {left:?} are left behind"));
+        }
+        // Nobody looks any more. What is still on its way arrives, and drivers wake that have slept
+        // since they read home.
+        let settled = [self.guard(0), self.guard(1)];
+        for driver in self.drivers.clone() {
+            let (other, here) = (self.read(1 - driver.goal), self.read(driver.goal));
+            if let Next::Write(write) = self.next(driver.map, driver.goal, &other, &here) {
+                self.sent.push(write);
+            }
+        }
+        for write in std::mem::take(&mut self.sent) {
+            self.deliver(&write)?;
+        }
+        match [self.guard(0), self.guard(1)] == settled {
             true => Ok(()),
-            false => Err(format!("groups {left:?} are left behind")),
+            false => Err(format!("a late write has changed {settled:?}")),
         }
     }
 }

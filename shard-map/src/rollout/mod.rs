@@ -7,6 +7,7 @@
 
 mod drive;
 mod driver;
+mod gateways;
 mod home;
 mod mutation;
 mod record;
@@ -14,7 +15,8 @@ mod steps;
 mod survey;
 
 pub use drive::{StoreOf, Turn, TurnError, take_turn};
-pub use driver::{Decision, Driver, Moving, Surveys, moving, phase};
+pub use driver::{Decision, Driver, Moving, Seen, Surveys, moving, phase};
+pub use gateways::SessionEnd;
 pub use home::{Home, HomeError, leaves, read_home, read_version};
 pub use mutation::{Mistake, Mutation};
 pub use record::{Direction, DriverRecord, GatewayReport, LogEntry, Rollout, RunState};

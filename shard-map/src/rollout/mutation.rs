@@ -17,6 +17,8 @@ pub enum Mutation {
     RollbackWithoutBase,
     /// `from` is dropped, and the other guard moved, while groups are still on their way.
     FromDroppedEarly,
+    /// A rollback leaves the guards of shards as they were whose turn had not come.
+    RestLeftAsItWas,
 }
 
 impl Mutation {
@@ -27,6 +29,7 @@ impl Mutation {
         Self::RollbackLeavesAbsent,
         Self::RollbackWithoutBase,
         Self::FromDroppedEarly,
+        Self::RestLeftAsItWas,
     ];
 }
 

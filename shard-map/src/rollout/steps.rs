@@ -3,10 +3,16 @@
 //! Every step is a compare-and-set of one guard that raises (epoch, state), so whoever takes it and
 //! however often, it happens once; two drivers that see the same guards send the same write. There
 //! is no other state: a rollback is the same function with another goal.
+//!
+//! A guard's epoch is the version of the map under which it was written. A driver that has slept, and
+//! still works for an earlier map, sees a later epoch and does nothing; and a shard whose turn had not
+//! come when the rollout was taken back has its guard raised all the same, so that a first step which
+//! is still on its way finds another guard than it compares. Otherwise that step would arrive when
+//! nobody looks any more, and leave the shard without a cluster.
 
 use super::mutation::{Mistake, Mutation};
 use crate::records::{Guard, GuardState, Record, keys};
-use crate::{ClusterName, Epoch, ShardId, TokenBase};
+use crate::{ClusterName, Epoch, MapVersion, ShardId, TokenBase};
 use holdfast_store::{Compare, KeyRange, Put, Revision, Txn, TxnOp};
 
 /// A shard's guard in one cluster, as a linearizable read showed it.
@@ -67,6 +73,8 @@ pub enum Next {
         /// The other cluster of that move.
         with: ClusterName,
     },
+    /// A later map has written a guard: this one is not the present map any more.
+    Stale,
     /// The guards contradict the order in which guards are written; nobody goes on by itself.
     Broken(&'static str),
 }
@@ -107,10 +115,17 @@ impl GuardWrite {
     }
 }
 
-/// What comes next to bring `shard` to `goal`, when `other` is the one cluster beside it that has
-/// anything of it.
-pub fn next_step(shard: ShardId, goal: Side<'_>, other: Side<'_>, mistake: Mistake) -> Next {
+/// What comes next to bring `shard` to `goal`, as `map` wants it, when `other` is the one cluster beside
+/// it that has anything of it.
+pub fn next_step(
+    map: MapVersion,
+    shard: ShardId,
+    goal: Side<'_>,
+    other: Side<'_>,
+    mistake: Mistake,
+) -> Next {
     let step = Step {
+        epoch: Epoch(map.0),
         shard,
         goal,
         other,
@@ -119,6 +134,11 @@ pub fn next_step(shard: ShardId, goal: Side<'_>, other: Side<'_>, mistake: Mista
     match (goal.guard, other.guard) {
         (GuardRead::Unreadable, _) | (_, GuardRead::Unreadable) => {
             Next::Broken("a guard that this version cannot read")
+        }
+        (GuardRead::Present(guard, _), _) | (_, GuardRead::Present(guard, _))
+            if guard.epoch > step.epoch =>
+        {
+            Next::Stale
         }
         (GuardRead::Absent, GuardRead::Absent) => Next::Broken("no guard in either cluster"),
         (GuardRead::Present(guard, at), GuardRead::Absent) => step.only_goal(guard, *at),
@@ -149,6 +169,8 @@ fn base_after(left: &Guard, left_at: Revision) -> Option<TokenBase> {
 }
 
 struct Step<'a> {
+    /// That of the guards with which this map's rollout begins a change.
+    epoch: Epoch,
     shard: ShardId,
     goal: Side<'a>,
     other: Side<'a>,
@@ -159,7 +181,7 @@ impl Step<'_> {
     /// The goal has a guard, the other cluster never had one.
     fn only_goal(&self, goal: &Guard, at: Revision) -> Next {
         match goal.state {
-            GuardState::Active => self.settled_or_elsewhere(goal),
+            GuardState::Active => self.settled_or_elsewhere(goal, at),
             GuardState::Leaving if goal.to.as_ref() == Some(self.other.cluster) => {
                 // A rollback after step 2. The guard must exist before the goal admits anything: a
                 // late step 3 would find none, and make both clusters active.
@@ -179,7 +201,7 @@ impl Step<'_> {
             GuardState::Active if other.from.is_some() => {
                 self.elsewhere(self.other.cluster, other.from.as_ref())
             }
-            GuardState::Active => self.leave(other, at, other.epoch),
+            GuardState::Active => self.leave(other, at),
             GuardState::Leaving if other.to.as_ref() == Some(self.goal.cluster) => {
                 self.arrive(Revision::ABSENT, other, at)
             }
@@ -201,11 +223,11 @@ impl Step<'_> {
             }
             (Active, Leaving) => Next::Broken("active here, and leaving there for another epoch"),
             (Active, Moved) if from_other && goal.epoch == other.epoch => self.settle(goal, g_at),
-            (Active, Moved) if goal.epoch >= other.epoch => self.settled_or_elsewhere(goal),
+            (Active, Moved) if goal.epoch >= other.epoch => self.settled_or_elsewhere(goal, g_at),
             (Active, Moved) => Next::Broken("active in an older epoch than the other's moved"),
             // The direction changes in the middle of a move.
             (Leaving, Active) if to_other && from_goal && goal.epoch == other.epoch => {
-                self.leave(other, o_at, goal.epoch)
+                self.leave(other, o_at)
             }
             (Leaving, Active) => Next::Broken("leaving here, and active there for another epoch"),
             (Leaving, Leaving | Moved) if to_other && goal.epoch > other.epoch => {
@@ -222,22 +244,21 @@ impl Step<'_> {
             (Moved, Active) if other.from.is_some() && !from_goal => {
                 self.elsewhere(self.other.cluster, other.from.as_ref())
             }
-            (Moved, Active) if other.epoch >= goal.epoch => self.leave(other, o_at, goal.epoch),
+            (Moved, Active) if other.epoch >= goal.epoch => self.leave(other, o_at),
             (Moved, Moved) => Next::Broken("moved in both clusters"),
             _ => Next::Broken("guards of one move with epochs that do not fit"),
         }
     }
 
     /// Step 2: no grants in the other cluster any more.
-    fn leave(&self, other: &Guard, at: Revision, goal: Epoch) -> Next {
-        let above = other.epoch.max(goal);
+    fn leave(&self, other: &Guard, at: Revision) -> Next {
         let epoch = match self.mistake.is(Mutation::GuardLowered) {
-            true => Some(Epoch(above.0.saturating_sub(1))),
-            false => above.next(),
+            true => Epoch(other.epoch.0.saturating_sub(1)),
+            false => self.epoch,
         };
-        let Some(epoch) = epoch else {
-            return Next::Broken("no epoch is left");
-        };
+        if epoch == other.epoch {
+            return Next::Broken("it leaves where this very rollout has brought it");
+        }
         self.write(
             self.other.cluster,
             at,
@@ -267,14 +288,17 @@ impl Step<'_> {
             true => Some(TokenBase::ZERO),
             false => base_after(goal, at),
         };
-        let (Some(epoch), Some(token_base)) = (goal.epoch.next(), base) else {
-            return Next::Broken("no epoch or token base is left");
+        let Some(token_base) = base else {
+            return Next::Broken("no token base is left below 2^53");
         };
+        if goal.epoch == self.epoch {
+            return Next::Broken("it leaves the cluster where this very rollout brings it");
+        }
         self.write(
             self.other.cluster,
             read_at,
             Guard {
-                epoch,
+                epoch: self.epoch,
                 state: GuardState::Leaving,
                 token_base,
                 from: None,
@@ -319,10 +343,22 @@ impl Step<'_> {
         )
     }
 
-    fn settled_or_elsewhere(&self, goal: &Guard) -> Next {
+    /// The goal is active, and nothing of the shard is in the other cluster.
+    fn settled_or_elsewhere(&self, goal: &Guard, at: Revision) -> Next {
         match &goal.from {
-            None => Next::Done,
             Some(from) => self.elsewhere(self.goal.cluster, Some(from)),
+            None if goal.epoch == self.epoch || self.mistake.is(Mutation::RestLeftAsItWas) => {
+                Next::Done
+            }
+            // Raised, so that what an earlier map's driver has sent finds another guard.
+            None => self.write(
+                self.goal.cluster,
+                at,
+                Guard {
+                    epoch: self.epoch,
+                    ..goal.clone()
+                },
+            ),
         }
     }
 
@@ -339,7 +375,7 @@ impl Step<'_> {
     /// The mistake [`Mutation::RollbackLeavesAbsent`]: as if step 2 had only to be undone.
     fn reactivate(&self, goal: &Guard, at: Revision) -> Next {
         let guard = Guard {
-            epoch: Epoch(goal.epoch.0 + 1),
+            epoch: self.epoch,
             state: GuardState::Active,
             to: None,
             ..goal.clone()

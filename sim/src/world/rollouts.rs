@@ -12,7 +12,7 @@ use holdfast_judge::Rule;
 use holdfast_store::{Op, Reply, TxnOpReply};
 use shard_map::records::{Guard, Record, keys};
 use shard_map::rollout::{Groups, GuardRead, GuardWrite, Next, Side, next_step};
-use shard_map::{ClusterName, ShardId};
+use shard_map::{ClusterName, MapVersion, ShardId};
 
 const DRIVERS: usize = 2;
 /// A write of a guard that is late arrives at most so much later.
@@ -33,10 +33,12 @@ pub(crate) enum RolloutEvent {
     Map(usize, u64),
 }
 
-/// A driver: which shard it is about, and what it has read of the cluster that is left.
+/// A driver: which shard it is about, what the map says of it, and what it has read of the cluster that
+/// is left.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Driver {
     shard: u32,
+    map: u64,
     goal: usize,
     other: Option<(GuardRead, Groups)>,
 }
@@ -87,6 +89,7 @@ impl World {
         let was = self.routes.by_shard[at];
         self.routes.before[at] = was;
         self.routes.by_shard[at] = 1 - was;
+        self.routes.version[at] += 1;
         self.trace.note(self.now, None, &("turn", shard, 1 - was));
         self.spread_map();
     }
@@ -111,30 +114,48 @@ impl World {
             false => 300,
         };
         self.drive_in(driver, hurry);
-        let Driver { shard, goal, other } = self.drivers[driver].clone();
+        let Driver {
+            shard,
+            map,
+            goal,
+            other,
+        } = self.drivers[driver].clone();
         let Some(other) = other else {
             let shard = self.dice.shard(SHARDS);
-            let goal = self.routes.by_shard[shard as usize];
+            let (map, goal) = self.map_of(shard);
             let other = self.read_side(shard, 1 - goal);
-            self.drivers[driver] = Driver { shard, goal, other };
+            self.drivers[driver] = Driver {
+                shard,
+                map,
+                goal,
+                other,
+            };
             return;
         };
         self.drivers[driver].other = None;
         let Some(here) = self.read_side(shard, goal) else {
             return;
         };
-        match self.next_of(shard, goal, &here, &other) {
+        match self.next_of(shard, (map, goal), &here, &other) {
             Next::Write(write) => self.send_guard(goal, write),
             Next::Done | Next::Groups { .. } | Next::Count => {}
             // Reads of different moments may contradict each other.
-            Next::Elsewhere { .. } | Next::Broken(_) => self.figures.event("stale drivers"),
+            Next::Stale | Next::Elsewhere { .. } | Next::Broken(_) => {
+                self.figures.event("stale drivers");
+            }
         }
+    }
+
+    /// The version of the map as far as it is about this shard, and the cluster that has it by the map.
+    fn map_of(&self, shard: u32) -> (u64, usize) {
+        let at = shard as usize;
+        (self.routes.version[at], self.routes.by_shard[at])
     }
 
     fn next_of(
         &self,
         shard: u32,
-        goal: usize,
+        (map, goal): (u64, usize),
         here: &(GuardRead, Groups),
         other: &(GuardRead, Groups),
     ) -> Next {
@@ -149,7 +170,8 @@ impl World {
             guard: &other.0,
             groups: Some(other.1),
         };
-        next_step(ShardId(shard), goal, other, self.guard_mistake())
+        let mistake = self.guard_mistake();
+        next_step(MapVersion(map), ShardId(shard), goal, other, mistake)
     }
 
     /// The guard and the groups of a shard in one cluster; `None`: it does not answer.
@@ -224,13 +246,13 @@ impl World {
             return;
         }
         for shard in 0..SHARDS {
-            let goal = self.routes.by_shard[shard as usize];
+            let (map, goal) = self.map_of(shard);
             let (Some(other), Some(here)) =
                 (self.read_side(shard, 1 - goal), self.read_side(shard, goal))
             else {
                 continue;
             };
-            let next = self.next_of(shard, goal, &here, &other);
+            let next = self.next_of(shard, (map, goal), &here, &other);
             if next != Next::Done || other.1.all > 0 {
                 let text = format!("shard {shard} is not where it should be: {next:?}");
                 return self.judge.find(Rule::LiveLock, self.now, None, text);
@@ -268,6 +290,7 @@ impl Routes {
         let by_shard: Vec<usize> = (0..shards as usize).map(|it| it % clusters).collect();
         Self {
             before: by_shard.clone(),
+            version: vec![MapVersion::FIRST.0; by_shard.len()],
             by_shard,
         }
     }
