@@ -227,9 +227,9 @@ ROLLOUTS = Board(
                   [("max by (cluster) (holdfast_map_shards{$M})", "{{cluster}}")], stacked=True),
             Panel("Shards on their way", "Shards that the map has between two clusters. It falls to 0; a level line is a "
                   "rollout that is stuck.", "none", [("max(holdfast_map_shards_moving{$M})", "moving")]),
-            Panel("Guards by state", "Guards that gateways have read. leaving: no grants while locks move. moved: nothing is "
-                  "there any more.", "none",
-                  [("sum by (state) (holdfast_shard_guards{$M})", "{{state}}")], stacked=True),
+            Panel("Guards by state", "Guards that are not active, as each gateway has last read them. It does not read again "
+                  "where it has nothing left, so leaving and moved together are the shards that have gone from there. "
+                  "unread: not needed so far.", "none", [('sum by (state) (holdfast_shard_guards{$M,state!="active"})', "{{state}}")]),
             Panel("Locks by cluster", "What a rollout moves.", "short",
                   [("sum by (cluster) (holdfast_cluster_locks{$M})", "{{cluster}}")], stacked=True),
         ]),

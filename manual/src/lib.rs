@@ -1,7 +1,7 @@
 //! Man pages and shell completions, made from a command line's own definition, so that they
 //! cannot say anything else than `--help`.
 //!
-//! Each command has a hidden subcommand `manual` that calls [`write`]; `make manual` runs them all.
+//! Each command has a hidden subcommand `manual` that calls [`write()`]; `make manual` runs them all.
 
 use clap::{Args, Command};
 use clap_complete::Shell;
