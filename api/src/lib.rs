@@ -7,6 +7,7 @@
 mod lock;
 #[cfg(test)]
 mod openapi_tests;
+mod operate;
 mod problem;
 mod strict;
 
@@ -15,6 +16,7 @@ pub use lock::{
     RefusalReason, ReleaseBatch, ReleaseReply, ReleaseRequest, ReleaseResult, RenewBatch,
     RenewReply, RenewRequest, RenewResult, TokenMismatch,
 };
+pub use operate::{ForceReleaseReply, ForceReleaseRequest, LockInfo, LockPage};
 pub use problem::{ErrorCode, Problem};
 pub use strict::Object;
 

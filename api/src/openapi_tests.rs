@@ -2,9 +2,9 @@
 
 use crate::{
     AcquireBatch, AcquireReply, AcquireRequest, AcquireResult, BatchReply, EndReason, ErrorCode,
-    ItemError, OPENAPI_JSON, Object, Problem, RefusalReason, ReleaseBatch, ReleaseReply,
-    ReleaseRequest, ReleaseResult, RenewBatch, RenewReply, RenewRequest, RenewResult,
-    TokenMismatch, paths,
+    ForceReleaseReply, ForceReleaseRequest, ItemError, LockInfo, LockPage, OPENAPI_JSON, Object,
+    Problem, RefusalReason, ReleaseBatch, ReleaseReply, ReleaseRequest, ReleaseResult, RenewBatch,
+    RenewReply, RenewRequest, RenewResult, TokenMismatch, paths,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -209,6 +209,9 @@ fn every_example_of_a_request_reads_as_its_type() {
     check_request(paths::ACQUIRE, |text| reread::<AcquireRequest<'_>>(text));
     check_request(paths::RENEW, |text| reread::<RenewRequest<'_>>(text));
     check_request(paths::RELEASE, |text| reread::<ReleaseRequest<'_>>(text));
+    check_request(paths::FORCE_RELEASE, |text| {
+        reread::<ForceReleaseRequest<'_>>(text)
+    });
     check_request(paths::ACQUIRE_BATCH, |text| {
         reread::<AcquireBatch<'_>>(text)
     });
@@ -235,6 +238,12 @@ fn every_documented_field_of_a_request_is_taken_and_no_other() {
         "RenewRequest",
         |text| reread::<RenewRequest<'_>>(text),
         &renew,
+    );
+    let force = json!({ "name": "n", "reason": "r", "immediate": true });
+    check_fields(
+        "ForceReleaseRequest",
+        |text| reread::<ForceReleaseRequest<'_>>(text),
+        &force,
     );
     check_fields(
         "ReleaseRequest",
@@ -323,6 +332,22 @@ fn released(mismatch: bool) -> ReleaseReply {
     }
 }
 
+fn lock_info() -> LockInfo {
+    LockInfo {
+        name: "n".to_owned(),
+        held: true,
+        client_id: Some("c".to_owned()),
+        fencing_token: Some(1),
+        expires_at: Some("2026-01-02T03:04:05.678Z".to_owned()),
+        held_for_ms: Some(1),
+        metadata: Some(BTreeMap::new()),
+        force_released: Some(true),
+        waiters: 1,
+        shard: 1,
+        cluster: "alpha".to_owned(),
+    }
+}
+
 fn item_error() -> ItemError {
     ItemError {
         code: ErrorCode::Overloaded,
@@ -339,6 +364,26 @@ fn what_the_types_write_is_what_the_document_says() {
     check_reply("NotRenewed", &ended());
     check_reply("Released", &released(false));
     check_reply("NotReleased", &released(true));
+    check_reply("Lock", &lock_info());
+    check_reply(
+        "LockPage",
+        &LockPage {
+            locks: vec![lock_info()],
+            next_cursor: Some("AW4".to_owned()),
+        },
+    );
+    let forced = ForceReleaseReply {
+        released: true,
+        fencing_token: Some(1),
+        free_at: Some("2026-01-02T03:04:05.678Z".to_owned()),
+    };
+    check_reply("ForceReleased", &forced);
+    let nobody = ForceReleaseReply {
+        released: false,
+        fencing_token: None,
+        free_at: None,
+    };
+    check_reply("NobodyHeldIt", &nobody);
     check_reply("ItemError", &item_error());
     check_reply(
         "Problem",

@@ -224,6 +224,16 @@ pub const PEER_FAILURE_COUNTS: Millis = Millis::from_secs(3);
 pub const PEER_HANDSHAKE_TIMEOUT: Millis = Millis::from_ms(900);
 /// A connection to another gateway on which nothing was asked for so long is closed.
 pub const PEER_IDLE: Millis = Millis::from_secs(120);
+/// Requests to inspect locks that are under way at once.
+pub const INSPECTIONS_MAX: usize = 64;
+/// Locks on one page, and when none is asked for.
+pub const PAGE_LOCKS_MAX: usize = 500;
+/// See [`PAGE_LOCKS_MAX`].
+pub const PAGE_LOCKS_USUAL: usize = 100;
+/// Longest reason for a force-release.
+pub const REASON_BYTES_MAX: usize = 256;
+/// Holds that are force-released and not yet closed in their records.
+pub const CLOSINGS_MAX: usize = 1_024;
 /// Look-ups that wait.
 pub const COLD_QUEUE_MAX: usize = 8_192;
 

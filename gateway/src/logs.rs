@@ -1,4 +1,5 @@
-//! Structured logs. No lock id, token, name or body is ever in them.
+//! Structured logs. No lock id, credential or body is ever in them, and a lock's name only where an
+//! operator has ended its hold.
 
 use crate::config::{Log, LogFormat};
 use crate::limits;

@@ -169,7 +169,7 @@ impl fmt::Debug for Principal {
     }
 }
 
-fn check_text(field: &'static str, text: &str, bytes_max: usize) -> Result<(), Invalid> {
+pub(crate) fn check_text(field: &'static str, text: &str, bytes_max: usize) -> Result<(), Invalid> {
     let problem = if text.is_empty() {
         format!("is empty; allowed are 1 to {bytes_max} bytes of UTF-8")
     } else if text.len() > bytes_max {

@@ -71,6 +71,8 @@ impl Judge {
             Some("a hold is given back whose release was confirmed before")
         } else if hold.ended_at.is_some_and(|ended| ended < asked.sent) {
             Some("a hold is given back that was said to be over before")
+        } else if hold.closed_at.is_some_and(|closed| closed < asked.sent) {
+            Some("a hold is given back that was force-released before")
         } else {
             None
         };
@@ -120,6 +122,8 @@ impl Judge {
             Some("a hold is renewed whose release was confirmed before".to_owned())
         } else if hold.ended_at.is_some_and(|ended| ended < asked.sent) {
             Some("a hold is renewed that was said to be over before".to_owned())
+        } else if hold.closed_at.is_some_and(|closed| closed < asked.sent) {
+            Some("a hold is renewed that was force-released before".to_owned())
         } else {
             let text = |heir: &Hold| format!("token {token} is renewed after {}", heir.token);
             heir.map(text)
@@ -138,7 +142,10 @@ impl Judge {
             self.find(Rule::OneAnswer, now, name, text);
         }
         self.holds[no.0].promise(now, asked.sent, told_ms);
-        if !self.hold(no).is_promised(now) || !self.terms.one_holder {
+        if !self.hold(no).is_promised(now)
+            || !self.terms.one_holder
+            || self.is_forced_at_once(asked.name)
+        {
             return;
         }
         let others = self.promised(asked.name, now);
@@ -160,7 +167,7 @@ impl Judge {
 
     /// An acquire was refused: the name is held, and not free for so long.
     pub fn refused(&mut self, now: Real, asked: &Asked, free_in_ms: u64) {
-        if !self.terms.one_holder {
+        if !self.terms.one_holder || self.is_forced_at_once(asked.name) {
             return;
         }
         for hold in self.promised(asked.name, now) {
@@ -182,7 +189,9 @@ impl Judge {
     /// A renewal was answered with the end of its hold.
     pub fn ended(&mut self, now: Real, no: HoldNo, why: &str) {
         let hold = self.hold(no);
-        if hold.is_promised(now) && self.terms.one_holder {
+        if self.is_forced(hold.name) {
+            // It may be.
+        } else if hold.is_promised(now) && self.terms.one_holder {
             let text = format!(
                 "told {why}, and token {} is promised for {} ms",
                 hold.token,
@@ -207,9 +216,21 @@ impl Judge {
             && !self.terms.may_lapse
             && hold.given_up_at.is_none()
             && !hold.is_promised(now)
+            && !self.is_forced(hold.name)
         {
             let text = format!("the promise of token {} ended unrenewed", hold.token);
             self.find(Rule::LiveLock, now, Some(hold.name), text);
+        }
+    }
+
+    /// The hold of this token was said to be force-released.
+    pub fn force_released(&mut self, now: Real, name: usize, token: u64) {
+        let of_name = self.by_name.get(&name).into_iter().flatten();
+        let found = of_name.copied().find(|no| self.hold(*no).token == token);
+        // One that nobody was told of is nobody's to renew.
+        if let Some(no) = found {
+            let hold = &mut self.holds[no.0];
+            hold.closed_at = hold.closed_at.or(Some(now));
         }
     }
 

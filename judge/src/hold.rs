@@ -32,6 +32,8 @@ pub struct Hold {
     pub released_at: Option<Real>,
     /// When the client was told that it is over.
     pub ended_at: Option<Real>,
+    /// When an operator was told that it is force-released.
+    pub closed_at: Option<Real>,
 }
 
 impl Hold {
@@ -53,6 +55,7 @@ impl Hold {
             given_up_at: None,
             released_at: None,
             ended_at: None,
+            closed_at: None,
         }
     }
 

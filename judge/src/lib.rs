@@ -105,6 +105,8 @@ pub struct Judge {
     holds: Vec<Hold>,
     by_lock_id: BTreeMap<String, HoldNo>,
     by_name: BTreeMap<usize, BTreeSet<HoldNo>>,
+    /// Names that somebody wants force-released; whether at once.
+    forced: BTreeMap<usize, bool>,
     /// Guards that were taken away: by shard, from when on, until when.
     guard_gone: BTreeMap<u32, (Real, Real)>,
     finding: Option<Finding>,
@@ -118,6 +120,7 @@ impl Judge {
             holds: Vec::new(),
             by_lock_id: BTreeMap::new(),
             by_name: BTreeMap::new(),
+            forced: BTreeMap::new(),
             guard_gone: BTreeMap::new(),
             finding: None,
         }
@@ -155,6 +158,22 @@ impl Judge {
     pub fn given_up(&mut self, hold: HoldNo, now: Real) {
         let hold = &mut self.holds[hold.0];
         hold.given_up_at = hold.given_up_at.or(Some(now));
+    }
+
+    /// An operator asks for the name to be force-released, and the request may arrive at any time from
+    /// now on. Whoever holds it may lose it; with `immediate` before its promise ends.
+    pub fn force_asked(&mut self, name: usize, immediate: bool) {
+        *self.forced.entry(name).or_default() |= immediate;
+    }
+
+    /// Whether a hold of the name may be lost by a force-release.
+    pub fn is_forced(&self, name: usize) -> bool {
+        self.forced.contains_key(&name)
+    }
+
+    /// Whether it may be lost before its promise ends.
+    pub(crate) fn is_forced_at_once(&self, name: usize) -> bool {
+        self.forced.get(&name) == Some(&true)
     }
 
     /// A shard's guard is taken away for a time; grants are forbidden meanwhile.

@@ -118,6 +118,8 @@ faults! {
     ReEntry,
     /// A client names its requests.
     RequestIds,
+    /// A client that waits for a name has it force-released.
+    ForceRelease,
     /// The keys on leases are compared with the tables all the time.
     Surveys,
 }

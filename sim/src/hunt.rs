@@ -154,6 +154,16 @@ pub const HUNTS: &[Hunt] = &[
         2_000,
         &[Fault::Rollouts],
     ),
+    hunt(
+        Mutation::ClosedRevived,
+        400,
+        &[Fault::ForceRelease, Fault::GatewayKilled, Fault::AnyGateway],
+    ),
+    hunt(
+        Mutation::ClosedUnrecorded,
+        400,
+        &[Fault::ForceRelease, Fault::GatewayKilled, Fault::AnyGateway],
+    ),
     hunt_guards(
         rollout::Mutation::FromDroppedEarly,
         1_000,

@@ -62,6 +62,7 @@ const NOT_GENTLE: &[Fault] = &[
     Fault::LeaseForgotten,
     Fault::ShorterTtl,
     Fault::NoSpace,
+    Fault::ForceRelease,
 ];
 
 impl Options {
@@ -85,6 +86,7 @@ impl Options {
         // cannot know of a release that an heir confirmed in that time.
         if faults.contains(&Fault::WrongRevoke) {
             faults.remove(&Fault::RenewAfterRelease);
+            faults.remove(&Fault::ForceRelease);
             faults.insert(Fault::TermChange);
         }
         // A guard that comes and goes by hand is no step of a rollout.

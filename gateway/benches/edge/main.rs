@@ -16,8 +16,9 @@ use holdfast_gateway::lock_id::{GroupId, LockId, Secret, SlotIndex};
 use holdfast_gateway::metrics::Metrics;
 use holdfast_gateway::names::LockName;
 use holdfast_gateway::service::{
-    Acquire, AcquireOutcome, ClusterHealth, EngineFigures, Locks, Release, ReleaseOutcome, Renew,
-    RenewOutcome, Renewed, ServiceError, ShardStatus,
+    Acquire, AcquireOutcome, CloseOutcome, ClusterHealth, EngineFigures, ForceRelease, LockPage,
+    LockView, Locks, PageOf, Release, ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError,
+    ShardStatus,
 };
 use holdfast_gateway::time::{BootClock, Instant, Millis};
 use std::hint::black_box;
@@ -52,6 +53,18 @@ impl Locks for Yes {
 
     async fn release(&self, _: Release) -> Result<ReleaseOutcome, ServiceError> {
         Ok(ReleaseOutcome::Released)
+    }
+
+    async fn inspect(&self, _: LockName) -> Result<LockView, ServiceError> {
+        std::future::pending().await
+    }
+
+    async fn list(&self, _: PageOf) -> Result<LockPage, ServiceError> {
+        std::future::pending().await
+    }
+
+    async fn force_release(&self, _: ForceRelease) -> Result<CloseOutcome, ServiceError> {
+        Ok(CloseOutcome::NotHeld)
     }
 
     fn clusters(&self) -> Vec<ClusterHealth> {

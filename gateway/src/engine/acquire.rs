@@ -117,6 +117,7 @@ impl Engine {
             slot.name = Some(job.acquire.name.clone());
             slot.token = Token(0);
             slot.set_ttl(job.acquire.ttl);
+            slot.set_forced(false);
             slot.owner = PrincipalTag::of(job.acquire.principal.as_ref());
             slot.word.store(SlotWord::PENDING);
         });
@@ -126,7 +127,8 @@ impl Engine {
         };
         let token_base = guard.token_base.get();
         let lock_id = LockId::new(group, slot, secret, &job.acquire.name);
-        let record = LockRecord::of_grant(&job.acquire, &lock_id, lease, token_base).to_bytes();
+        let granted_at_ms = self.wall_clock_ms.saturating_add(self.now.as_ms());
+        let record = LockRecord::of_grant(&job.acquire, &lock_id, lease, token_base, granted_at_ms);
         let at = SlotRef { group, slot };
         let likely_free = job.attempts == 0 && !self.is_contended(job.shard);
         Some(Grant {
@@ -134,7 +136,7 @@ impl Engine {
             behind: Vec::new(),
             at,
             lock_id,
-            record,
+            record: record.to_bytes(),
             guard_revision,
             likely_free,
             token_base,
@@ -261,7 +263,8 @@ impl Engine {
             return self.refuse(job.ticket, Refusal::Held, self.settings.group_ttl);
         };
         let free_in = self.free_in(&id, record.ttl());
-        if !record.is_of(&job.acquire) {
+        // One that was force-released is nobody's to enter again.
+        if !record.is_of(&job.acquire) || record.closed.is_some() {
             self.refuse(job.ticket, Refusal::Held, free_in);
         } else if !record.is_of_request(&job.acquire) {
             self.refuse(job.ticket, Refusal::HeldByYou, free_in);
@@ -278,11 +281,11 @@ impl Engine {
         };
         let word = here.and_then(|ctl| ctl.group.with_slot(id.slot(), |slot| slot.word.load()));
         match word {
-            Some(word) if word.state == SlotState::Held => word.deadline.since(self.now),
+            Some(word) if word.state.is_hold() => word.deadline.since(self.now),
             Some(word) if word.state == SlotState::Ending => Millis::ZERO,
             // Its owner may have renewed it just now, and may be dead: its session ends, an heir
             // claims, and keeps the lock for its TTL and the session's.
-            _ => ttl + self.settings.session_ttl.times(3),
+            _ => free_in_at_most(ttl, self.settings.session_ttl),
         }
     }
 
@@ -352,7 +355,9 @@ impl Engine {
                     }
                 }
             }
-            Some((SlotState::Held | SlotState::Ending, _)) => {
+            // It is being closed, and its record does not say so yet.
+            Some((SlotState::Closed, deadline)) if deadline > self.now => self.retry_acquire(job),
+            Some((SlotState::Held | SlotState::Closed | SlotState::Ending, _)) => {
                 self.end_passed_hold(at, Waiter::Acquire(Box::new(job)));
             }
             // Its grant is on its way, or its end was confirmed after this was read.
@@ -364,4 +369,10 @@ impl Engine {
     pub(crate) fn entered_again(&mut self, job: &Job, renew: Renew, told: Renewed) {
         self.granted(job.ticket, renew.lock_id, renew.token, told, true);
     }
+}
+
+/// A hold of another gateway, with this TTL in its record, ends after this at the latest, unless it is
+/// renewed.
+pub(crate) fn free_in_at_most(ttl: Millis, session_ttl: Millis) -> Millis {
+    ttl + session_ttl.times(3)
 }

@@ -323,7 +323,7 @@ impl Engine {
             slot.set_armed(Tick::NONE);
             let word = slot.word.load();
             match word.state {
-                SlotState::Held => held.push((at, word.deadline)),
+                SlotState::Held | SlotState::Closed => held.push((at, word.deadline)),
                 SlotState::Ending => ending.push(EndingRef {
                     at,
                     secret: slot.secret,

@@ -77,6 +77,7 @@ impl Engine {
             WriteOp::Delete(ending) => self.ending_key(*ending),
             WriteOp::OpenGroup(id) | WriteOp::RetireGroup(id) => self.own_group_key(*id),
             WriteOp::Claim(claim) => self.own_claim_key(claim),
+            WriteOp::Close(write) => Some(write.key.clone()),
             WriteOp::Rekey(rekey) => self.own_group_key(rekey.group),
             WriteOp::Switch(id) => self.own_group_key(*id),
             WriteOp::Receive(id) => {
@@ -122,6 +123,7 @@ impl Engine {
             WriteOp::OpenGroup(id) => self.compile_open(*id),
             WriteOp::RetireGroup(id) => self.compile_retire(*id),
             WriteOp::Claim(claim) => self.compile_claim(claim),
+            WriteOp::Close(write) => self.compile_close(write),
             WriteOp::Rekey(rekey) => self.compile_rekey(rekey),
             WriteOp::Switch(id) => self.compile_switch(*id),
             WriteOp::Receive(id) => self.compile_receive(*id),
@@ -269,6 +271,7 @@ impl Engine {
             WriteOp::Grant(grant) => self.grant_undone(*grant),
             WriteOp::Rewrite(rewrite) => self.drop_rewrite(*rewrite),
             WriteOp::Claim(claim) => self.claim_ends(claim.orphan.group),
+            WriteOp::Close(write) => self.close_undone(&write),
             // Its group moves, or it has ended: whoever wants it sent queues it again.
             WriteOp::Delete(ending) => self.endings.send_again(ending.at),
             WriteOp::OpenGroup(_)

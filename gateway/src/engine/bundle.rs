@@ -63,6 +63,7 @@ impl Common {
             | WriteOp::OpenGroup(_)
             | WriteOp::RetireGroup(_)
             | WriteOp::Claim(_)
+            | WriteOp::Close(_)
             | WriteOp::Rekey(_)
             | WriteOp::Switch(_)
             | WriteOp::Receive(_)

@@ -9,8 +9,9 @@ use crate::engine::round::RoundId;
 use crate::engine::stats::EtcdCall;
 use crate::engine::survey::SurveyNo;
 use crate::engine::words::Place;
+use crate::engine::writes::SlotRef;
 use crate::engine::{Effect, Engine};
-use crate::lock_id::GroupId;
+use crate::lock_id::{GroupId, Secret};
 use crate::time::{Instant, Millis};
 use holdfast_store::{Header, LeaseId, Op, Reply, StoreError, TxnReply};
 use shard_map::ShardId;
@@ -39,6 +40,8 @@ pub(crate) enum Purpose {
     Resolve(Question),
     Cold(Vec<ColdJob>),
     Orphans(Vec<Orphan>),
+    /// The record of a hold that is force-released.
+    ToClose(SlotRef, Secret),
     Survey(GroupId, SurveyNo),
     /// A lease for a group that arrives.
     PlaceLease(Box<Place>, LeaseId),
@@ -120,6 +123,7 @@ impl Engine {
             Purpose::Resolve(question) => self.on_resolved(question, result),
             Purpose::Cold(jobs) => self.on_cold(jobs, result),
             Purpose::Orphans(orphans) => self.on_orphans(orphans, result),
+            Purpose::ToClose(at, secret) => self.on_read_to_close(at, secret, result),
             Purpose::Survey(group, no) => self.on_survey(group, no, result),
             Purpose::PlaceLease(place, lease) => self.on_place_lease(*place, lease, sent, result),
             Purpose::RevokeFor(from, group, lease) => {

@@ -8,10 +8,11 @@
 use crate::engine::Engine;
 use crate::engine::acquire::Job;
 use crate::engine::calls::{Purpose, as_txn};
+use crate::engine::closing::{CloseJob, ForceJob};
 use crate::engine::ending::ReleaseJob;
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
-use crate::engine::onward::{Look, To};
+use crate::engine::onward::{Look, To, What};
 use crate::engine::records::{self, LockRecord};
 use crate::engine::renew::{RenewJob, RewriteJob, Whereabouts};
 use crate::engine::round::RoundId;
@@ -20,7 +21,7 @@ use crate::engine::tickets::{Ticket, Trouble, Via};
 use crate::limits;
 use crate::lock_id::LockId;
 use crate::names::{Principal, Token};
-use crate::service::{Ended, Forward, ReleaseOutcome, RenewOutcome};
+use crate::service::{CloseOutcome, Ended, Forward, ReleaseOutcome, RenewOutcome};
 use holdfast_store::{Get, KeyRange, KeyValue, Op, Reply, StoreError, Txn, TxnOpReply};
 use shard_map::ShardId;
 use shard_map::records::{GuardState, keys};
@@ -47,6 +48,10 @@ pub(crate) enum ColdAsk {
     Rewrite(Box<RewriteJob>),
     /// Another engine wants to grant the name if it has no record here.
     Look(Box<Job>),
+    /// The hold of a name is to be ended, whosever it is:
+    Force(ForceJob),
+    /// it is this one.
+    Close(CloseJob),
 }
 
 impl ColdAsk {
@@ -56,12 +61,16 @@ impl ColdAsk {
             Self::Release(job) => job.ticket,
             Self::Rewrite(job) => job.ticket(),
             Self::Look(job) => job.ticket,
+            Self::Force(job) => job.ticket,
+            Self::Close(job) => job.ticket,
         }
     }
 
     fn name(&self) -> &str {
         match self {
             Self::Look(job) => job.acquire.name.as_str(),
+            Self::Force(job) => job.force.name.as_str(),
+            Self::Close(job) => job.close.lock_id.name(),
             Self::Renew(job) => job.renew.lock_id.name(),
             Self::Release(job) => job.release.lock_id.name(),
             Self::Rewrite(job) => job.renew.lock_id.name(),
@@ -73,17 +82,23 @@ impl ColdAsk {
             Self::Renew(job) => job.renew.principal.as_ref(),
             Self::Release(job) => job.release.principal.as_ref(),
             Self::Rewrite(job) => job.renew.principal.as_ref(),
-            Self::Look(_) => None,
+            Self::Look(_) | Self::Force(_) | Self::Close(_) => None,
         }
     }
 
-    /// The hold that it is about; `None` of a look, which is about a name.
+    /// Whether it is for this principal to ask about the hold of this record.
+    fn may_touch(&self, record: &LockRecord) -> bool {
+        matches!(self, Self::Close(_)) || record.is_open_to(self.principal())
+    }
+
+    /// The hold that it is about; `None` of what is about a name.
     fn hold(&self) -> Option<(&LockId, Token)> {
         match self {
             Self::Renew(job) => Some((&job.renew.lock_id, job.renew.token)),
             Self::Release(job) => Some((&job.release.lock_id, job.release.token)),
             Self::Rewrite(job) => Some((&job.renew.lock_id, job.renew.token)),
-            Self::Look(_) => None,
+            Self::Close(job) => Some((&job.close.lock_id, job.close.token)),
+            Self::Look(_) | Self::Force(_) => None,
         }
     }
 }
@@ -116,12 +131,21 @@ impl ColdJob {
         self.ask.hold().map(|(id, _)| id)
     }
 
-    /// What another gateway is to be asked; a rewrite and a look never are.
+    /// What another engine of this gateway is to go on with; a rewrite and a look stay.
+    pub(crate) fn to_onward(&self, look: Option<Look>) -> Option<What> {
+        match &self.ask {
+            ColdAsk::Force(job) => Some(What::Force(job.force.clone(), look)),
+            _ => self.to_forward().map(|forward| What::Hold(forward, look)),
+        }
+    }
+
+    /// What another gateway is to be asked; only about a hold.
     pub(crate) fn to_forward(&self) -> Option<Forward> {
         match &self.ask {
             ColdAsk::Renew(job) => Some(Forward::Renew(job.renew.clone())),
             ColdAsk::Release(job) => Some(Forward::Release(job.release.clone())),
-            ColdAsk::Rewrite(_) | ColdAsk::Look(_) => None,
+            ColdAsk::Close(job) => Some(Forward::Close(job.close.clone())),
+            ColdAsk::Rewrite(_) | ColdAsk::Look(_) | ColdAsk::Force(_) => None,
         }
     }
 }
@@ -219,15 +243,18 @@ impl Engine {
             return self.looked(*looking, record);
         }
         let read = record.map(|kv| (kv, LockRecord::read(kv)));
-        let (id, token) = match job.ask.hold() {
-            Some((id, token)) => (id.clone(), token),
-            None => return,
+        let (id, token) = match (&job.ask, job.ask.hold(), &read) {
+            (_, Some((id, token)), _) => (id.clone(), token),
+            (ColdAsk::Force(force), None, Some((kv, Some((record, id))))) => {
+                return self.force_found(force, id, record.fencing_token(kv));
+            }
+            (_, None, Some((_, None))) => return self.fail(job.ask.ticket(), Trouble::Unknown),
+            (_, None, _) => return self.not_here(job, &read_guard(guard), Ended::Expired),
         };
         match read {
             Some((_, None)) => self.fail(job.ask.ticket(), Trouble::Unknown),
             Some((kv, Some((record, found)))) if found == id => {
-                let own = record.is_open_to(job.ask.principal());
-                if !own || record.fencing_token(kv) != token {
+                if !job.ask.may_touch(&record) || record.fencing_token(kv) != token {
                     return self.wrong_token(&job.ask);
                 }
                 self.held_somewhere(job, &id);
@@ -282,13 +309,14 @@ impl Engine {
     }
 
     /// The record is there, so the hold lives and has an owner.
-    fn held_somewhere(&mut self, job: ColdJob, id: &LockId) {
+    pub(crate) fn held_somewhere(&mut self, job: ColdJob, id: &LockId) {
         match self.whereabouts(id) {
             // It has come in the meantime.
             Whereabouts::Slot(_) => match job.ask {
                 ColdAsk::Renew(job) => self.renew_somewhere(job),
                 ColdAsk::Release(job) => self.release_somewhere(job),
-                ColdAsk::Rewrite(_) | ColdAsk::Look(_) => {}
+                ColdAsk::Close(job) => self.close_somewhere(job),
+                ColdAsk::Rewrite(_) | ColdAsk::Look(_) | ColdAsk::Force(_) => {}
             },
             Whereabouts::Neighbour(cluster) => {
                 self.hold_goes_on(To::Cluster(cluster), &job, None);
@@ -338,6 +366,9 @@ impl Engine {
         match ask {
             ColdAsk::Renew(job) => self.answer_renew(job.ticket, RenewOutcome::Ended(ended)),
             ColdAsk::Release(job) => self.answer_release(job.ticket, ReleaseOutcome::Released),
+            ColdAsk::Force(ForceJob { ticket, .. }) | ColdAsk::Close(CloseJob { ticket, .. }) => {
+                self.answer_close(*ticket, CloseOutcome::NotHeld);
+            }
             ColdAsk::Rewrite(_) | ColdAsk::Look(_) => {}
         }
     }
@@ -350,7 +381,9 @@ impl Engine {
             ColdAsk::Release(job) => {
                 self.answer_release(job.ticket, ReleaseOutcome::TokenMismatch);
             }
-            ColdAsk::Rewrite(_) | ColdAsk::Look(_) => {}
+            // The record was rewritten since it was read, with another token: that never happens.
+            ColdAsk::Close(job) => self.fail(job.ticket, Trouble::Unknown),
+            ColdAsk::Rewrite(_) | ColdAsk::Look(_) | ColdAsk::Force(_) => {}
         }
     }
 }

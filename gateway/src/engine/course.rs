@@ -45,7 +45,10 @@ impl Hop {
         match (self, forward) {
             (Self::FromClient, Forward::Renew(renew)) => Input::Renew(ticket, shard, renew),
             (Self::FromClient, Forward::Release(release)) => Input::Release(ticket, shard, release),
-            (Self::FromGateway, forward) => Input::Forwarded(ticket, shard, forward),
+            // A client's own force-release is about a name, not about a hold.
+            (Self::FromGateway, forward) | (Self::FromClient, forward @ Forward::Close(_)) => {
+                Input::Forwarded(ticket, shard, forward)
+            }
             (Self::NotTheirs(asked), forward) => Input::NotTheirs(ticket, shard, forward, asked),
         }
     }

@@ -6,6 +6,7 @@
 
 use crate::engine::Engine;
 use crate::engine::acquire::Job;
+use crate::engine::closing::CloseJob;
 use crate::engine::cold::{ColdAsk, ColdJob};
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
@@ -19,7 +20,7 @@ use crate::engine::wheel::{Entry, Tick};
 use crate::engine::writes::{EndingRef, SlotRef, WriteOp};
 use crate::limits;
 use crate::lock_id::{GroupId, SlotIndex};
-use crate::service::{Ended, Release, ReleaseOutcome, RenewOutcome};
+use crate::service::{CloseOutcome, Ended, Release, ReleaseOutcome, RenewOutcome};
 use crate::time::Instant;
 use holdfast_store::KeyValue;
 use shard_map::ShardId;
@@ -39,6 +40,8 @@ pub(crate) enum Waiter {
     Renew(Box<RenewJob>),
     Release(Box<ReleaseJob>),
     Acquire(Box<Job>),
+    /// A force-release, and what it is told then.
+    Close(Box<CloseJob>, CloseOutcome),
 }
 
 impl Waiter {
@@ -47,6 +50,7 @@ impl Waiter {
             Self::Renew(job) => job.ticket,
             Self::Release(job) => job.ticket,
             Self::Acquire(job) => job.ticket,
+            Self::Close(job, _) => job.ticket,
         }
     }
 }
@@ -141,7 +145,7 @@ impl Engine {
             Some((_, false)) => {
                 self.answer_release(job.ticket, ReleaseOutcome::TokenMismatch);
             }
-            Some((SlotState::Held | SlotState::Ending, true)) => {
+            Some((SlotState::Held | SlotState::Closed | SlotState::Ending, true)) => {
                 if self.mutated(Mutation::ReleaseUnconfirmed) {
                     self.answer_release(job.ticket, ReleaseOutcome::Released);
                 }
@@ -269,7 +273,7 @@ impl Engine {
                     self.endings.0.entry(at).or_default();
                     self.queue_expiry(EndingRef { at, secret, lease });
                 }
-                Some((Err(word), _)) if word.state == SlotState::Held => {
+                Some((Err(word), _)) if word.state.is_hold() => {
                     self.arm(at, word.deadline);
                 }
                 Some((Err(_), _)) | None => {}
@@ -314,13 +318,16 @@ impl Engine {
             return;
         }
         ctl.ends += 1;
+        let forced = ctl.group.with_slot(at.slot, Slot::is_forced) == Some(true);
         let waiters = self.endings.0.remove(&at).unwrap_or_default().waiters;
         self.free_slot(at.group, at.slot);
+        self.closing_ended(at, secret);
         for waiter in waiters {
             match waiter {
                 Waiter::Renew(job) => {
-                    self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Expired));
+                    self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::of_end(forced)));
                 }
+                Waiter::Close(job, outcome) => self.answer_close(job.ticket, outcome),
                 Waiter::Release(job) => {
                     self.answer_release(job.ticket, ReleaseOutcome::Released);
                 }
@@ -331,6 +338,7 @@ impl Engine {
 
     /// The group's table is gone; what waited for one of its locks is looked up in etcd.
     pub(crate) fn endings_of_lost_group(&mut self, group: GroupId) {
+        self.closings_of_lost_group(group);
         let slot = |index| SlotRef {
             group,
             slot: SlotIndex(index),
@@ -342,6 +350,7 @@ impl Engine {
             match waiter {
                 Waiter::Renew(job) => self.renew_somewhere(*job),
                 Waiter::Release(job) => self.release_somewhere(*job),
+                Waiter::Close(job, _) => self.close_somewhere(*job),
                 Waiter::Acquire(job) => self.queue_acquire(*job),
             }
         }

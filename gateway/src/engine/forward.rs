@@ -5,6 +5,7 @@
 //! told that nothing is known.
 
 use crate::engine::acquire::Job;
+use crate::engine::closing::CloseJob;
 use crate::engine::cold::{ColdAsk, ColdJob};
 use crate::engine::ending::ReleaseJob;
 use crate::engine::mutation::Mutation;
@@ -41,10 +42,7 @@ impl Engine {
         forward: Forward,
         via: Via,
     ) {
-        let kind = match forward {
-            Forward::Renew(_) => Kind::Renew,
-            Forward::Release(_) => Kind::Release,
-        };
+        let kind = Kind::of(&forward);
         if !self.open_ticket(ticket, kind, via) {
             return;
         }
@@ -78,6 +76,11 @@ impl Engine {
                 shard,
                 release,
             }),
+            Forward::Close(close) => ColdAsk::Close(CloseJob {
+                ticket,
+                shard,
+                close,
+            }),
         };
         self.queue_cold(ColdJob::new(shard, ask).with_look(look));
     }
@@ -93,6 +96,11 @@ impl Engine {
                 ticket,
                 shard,
                 release,
+            }),
+            Forward::Close(close) => self.close_somewhere(CloseJob {
+                ticket,
+                shard,
+                close,
             }),
         }
     }
@@ -187,6 +195,9 @@ impl Engine {
             (ForwardOutcome::Release(outcome), Some(Kind::Release)) => {
                 self.pass_on(ticket, Answer::Release(Ok(outcome)));
             }
+            (ForwardOutcome::Close(outcome), Some(Kind::Close)) => {
+                self.pass_on(ticket, Answer::Close(Ok(outcome)));
+            }
             (ForwardOutcome::NotTheirs, _) => self.await_owner(job),
             (ForwardOutcome::Failed(error), _) => {
                 self.note_silence(ticket);
@@ -215,7 +226,9 @@ impl Engine {
                 self.round.want_soon(self.now);
                 self.retry_acquire(job);
             }
-            ForwardOutcome::Release(_) => self.fail(job.ticket, Trouble::Unknown),
+            ForwardOutcome::Release(_) | ForwardOutcome::Close(_) => {
+                self.fail(job.ticket, Trouble::Unknown);
+            }
             ForwardOutcome::Failed(_) if self.mutated(Mutation::EntryAnsweredForOwner) => {
                 let told = proof::told(job.acquire.ttl, self.now, id.secret());
                 self.granted(job.ticket, id, token, told, true);

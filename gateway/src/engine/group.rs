@@ -181,7 +181,7 @@ impl GroupCtl {
             let word = slot.word.load();
             slot.set_armed(Tick::NONE);
             match word.state {
-                SlotState::Held => held.push((SlotIndex(index), word.deadline)),
+                SlotState::Held | SlotState::Closed => held.push((SlotIndex(index), word.deadline)),
                 _ => slot.word.store(SlotWord::FREE),
             }
         }

@@ -54,7 +54,7 @@ impl Engine {
                     SlotState::Ending if !self.endings.has(at) => {
                         return Some(InvariantId::EndingTracked);
                     }
-                    SlotState::Held if slot.armed() == Tick::NONE => {
+                    SlotState::Held | SlotState::Closed if slot.armed() == Tick::NONE => {
                         return Some(InvariantId::HoldArmed);
                     }
                     _ => {}

@@ -4,8 +4,8 @@ use crate::engine::Engine;
 use crate::engine::acquire::Job;
 use crate::engine::cold::ColdJob;
 use crate::engine::outcome::Question;
-use crate::engine::writes::WriteOp;
-use crate::lock_id::GroupId;
+use crate::engine::writes::{SlotRef, WriteOp};
+use crate::lock_id::{GroupId, Secret};
 use crate::time::{Instant, Millis};
 use holdfast_store::LeaseId;
 use shard_map::ShardId;
@@ -27,6 +27,7 @@ pub(crate) enum Task {
     Survey(GroupId),
     SurveyToMove(GroupId),
     Undo(GroupId, LeaseId),
+    Close(SlotRef, Secret),
     LeaveSource(GroupId),
     AskSource(GroupId),
     /// Write nothing more to the cluster before this.
@@ -81,6 +82,7 @@ impl Engine {
                 Task::Undo(group, lease) => self.undo_again(group, lease),
                 Task::LeaveSource(group) => self.leave_source(group),
                 Task::AskSource(group) => self.ask_source(group),
+                Task::Close(at, secret) => self.read_to_close(at, secret),
                 Task::Resume => self.writes.resume(),
             }
         }

@@ -19,6 +19,7 @@
 //! | `writes`, `turns`, `filling` | what is to be written, and what leaves next |
 //! | `bundle`, `batch`, `lanes`, `outcome` | writes as transactions; what came of them |
 //! | `acquire`, `renew`, `ending` | the life of a hold |
+//! | `closing` | force-release |
 //! | `course`, `cold`, `owners`, `forward` | requests about locks that no table here knows, or that other gateways own |
 //! | `onward` | requests that another cluster's engine goes on with, because their shard moves |
 //! | `moves`, `arrivals`, `rekey`, `words` | groups that move between two clusters of one gateway |
@@ -31,6 +32,7 @@ mod batch;
 mod bundle;
 mod calls;
 mod claims;
+mod closing;
 mod cold;
 mod course;
 mod ending;
@@ -62,6 +64,7 @@ mod survey;
 mod table;
 mod tickets;
 mod turns;
+pub(crate) mod view;
 mod wheel;
 mod words;
 mod writes;
@@ -83,7 +86,7 @@ pub use tickets::{Answer, Ticket};
 pub use words::Word;
 
 use crate::limits;
-use crate::service::{Acquire, Forward, ForwardOutcome, Release, Renew};
+use crate::service::{Acquire, ForceRelease, Forward, ForwardOutcome, Release, Renew};
 use crate::time::{Instant, Millis};
 use calls::Calls;
 use holdfast_store::{Op, Reply, StoreError};
@@ -103,6 +106,8 @@ pub enum Input {
     Renew(Ticket, ShardId, Renew),
     /// A client gives a lock back.
     Release(Ticket, ShardId, Release),
+    /// An operator ends whatever hold this name has.
+    ForceRelease(Ticket, ShardId, ForceRelease),
     /// Another gateway forwards a client's request for a lock that it takes to be this one's, and
     /// [`Course::of_forwarded`] does not answer it from memory. It goes no further.
     Forwarded(Ticket, ShardId, Forward),
@@ -182,6 +187,7 @@ pub struct Engine {
     groups: groups::Groups,
     writes: writes::Writes,
     endings: ending::Endings,
+    closings: closing::Closings,
     cold: cold::Cold,
     forwards: forward::Forwards,
     owners: Arc<Owners>,
@@ -191,6 +197,8 @@ pub struct Engine {
     survey: survey::Surveys,
     wheel: wheel::Wheel,
     home_seen: bool,
+    /// What the wall clock shows when the engine's shows zero, in Unix milliseconds.
+    wall_clock_ms: u64,
     survey_interval: Millis,
     /// Tables of groups that were given up; only a deliberate mistake keeps any.
     old_tables: Vec<Arc<table::Group>>,
@@ -227,6 +235,7 @@ impl Engine {
             groups: groups::Groups::default(),
             writes: writes::Writes::default(),
             endings: ending::Endings::default(),
+            closings: closing::Closings::default(),
             cold: cold::Cold::default(),
             forwards: forward::Forwards::default(),
             owners: Arc::default(),
@@ -236,6 +245,7 @@ impl Engine {
             survey: survey::Surveys::default(),
             wheel: wheel::Wheel::new(now),
             home_seen: false,
+            wall_clock_ms: 0,
             survey_interval: limits::SURVEY_INTERVAL,
             old_tables: Vec::new(),
             cluster_id: None,
@@ -267,6 +277,9 @@ impl Engine {
                 }
                 Input::Release(ticket, shard, release) => {
                     self.on_forward(ticket, shard, Forward::Release(release), Via::CLIENT);
+                }
+                Input::ForceRelease(ticket, shard, force) => {
+                    self.on_force_release(ticket, shard, force);
                 }
                 Input::Forwarded(ticket, shard, forward) => {
                     self.on_forward(ticket, shard, forward, Via::Gateway);
@@ -331,6 +344,12 @@ impl Engine {
         self.keep_moves();
         self.keep_survey();
         self.publish_gauges();
+    }
+
+    /// Sets what the wall clock shows at the engine's time zero, in Unix milliseconds. It is written
+    /// into records for those who inspect locks; nothing is decided by it.
+    pub fn set_wall_clock(&mut self, at_zero_unix_ms: u64) {
+        self.wall_clock_ms = at_zero_unix_ms;
     }
 
     /// Compares the keys on a group's lease with its table so often, from the next group on.

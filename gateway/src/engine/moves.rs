@@ -153,7 +153,8 @@ impl Engine {
                 && ctl.from.is_none()
                 && !ctl.rekeying
                 && ctl.unreadable == 0
-                && !self.moves.has(group);
+                && !self.moves.has(group)
+                && !self.closings.has_any_of(group);
             let goal = self.shards.get(&ctl.shard).and_then(Shard::goal);
             if let (true, Some((to, revision))) = (may, goal) {
                 found.push((group, to, revision));

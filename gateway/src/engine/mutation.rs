@@ -85,6 +85,10 @@ pub enum Mutation {
     FinishedByClaimer,
     /// A group forgets where it came from before the lease there is revoked.
     GroupForgetsSource,
+    /// An heir takes a hold that was force-released for one that goes on.
+    ClosedRevived,
+    /// A force-release is answered when its hold is closed in memory.
+    ClosedUnrecorded,
 }
 
 impl Mutation {
@@ -128,6 +132,8 @@ impl Mutation {
         Self::RecordsDeletedBeforeSwitch,
         Self::FinishedByClaimer,
         Self::GroupForgetsSource,
+        Self::ClosedRevived,
+        Self::ClosedUnrecorded,
     ];
 }
 

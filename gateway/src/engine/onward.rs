@@ -9,11 +9,12 @@
 //! A request keeps the time at which it was asked and is answered in time, wherever that is.
 
 use crate::engine::acquire::Job;
+use crate::engine::closing::ForceJob;
 use crate::engine::cold::{ColdAsk, ColdJob};
 use crate::engine::tickets::{Answer, Kind, Ticket, Trouble, Via};
 use crate::engine::{Effect, Engine};
 use crate::limits;
-use crate::service::Forward;
+use crate::service::{ForceRelease, Forward};
 use crate::time::Instant;
 use holdfast_store::Revision;
 use shard_map::ShardId;
@@ -53,6 +54,7 @@ impl Onward {
             What::Acquire(_) => Answer::Acquire(Err(error)),
             What::Hold(Forward::Renew(_), _) => Answer::Renew(Err(error)),
             What::Hold(Forward::Release(_), _) => Answer::Release(Err(error)),
+            What::Hold(Forward::Close(_), _) | What::Force(..) => Answer::Close(Err(error)),
         }
     }
 }
@@ -65,6 +67,7 @@ impl Onward {
 pub(crate) enum What {
     Acquire(Job),
     Hold(Forward, Option<Look>),
+    Force(ForceRelease, Option<Look>),
 }
 
 /// A name is looked for in the cluster that its shard comes from.
@@ -90,8 +93,8 @@ impl Engine {
         } = onward;
         let kind = match &what {
             What::Acquire(_) => Kind::Acquire,
-            What::Hold(Forward::Renew(_), _) => Kind::Renew,
-            What::Hold(Forward::Release(_), _) => Kind::Release,
+            What::Hold(forward, _) => Kind::of(forward),
+            What::Force(..) => Kind::Close,
         };
         if !self.open_ticket_since(ticket, kind, via, (since, hops)) {
             return;
@@ -103,6 +106,14 @@ impl Engine {
                     true => self.queue_cold(ColdJob::new(shard, ColdAsk::Look(Box::new(job)))),
                     false => self.queue_acquire(job),
                 }
+            }
+            What::Force(force, look) => {
+                let job = ForceJob {
+                    ticket,
+                    shard,
+                    force,
+                };
+                self.queue_cold(ColdJob::new(shard, ColdAsk::Force(job)).with_look(look));
             }
             What::Hold(forward, look) => self.go_on_with_hold(ticket, shard, forward, look),
         }
@@ -165,10 +176,8 @@ impl Engine {
 
     /// A request about a hold goes on; a rewrite never does.
     pub(crate) fn hold_goes_on(&mut self, to: To, job: &ColdJob, look: Option<Look>) {
-        match job.to_forward() {
-            Some(forward) => {
-                self.go_on(job.ticket(), to, job.shard(), What::Hold(forward, look));
-            }
+        match job.to_onward(look) {
+            Some(what) => self.go_on(job.ticket(), to, job.shard(), what),
             None => self.fail(job.ticket(), Trouble::Moving),
         }
     }

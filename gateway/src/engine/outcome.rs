@@ -166,6 +166,7 @@ impl Engine {
             }
             WriteOp::OpenGroup(id) => self.group_failed(id, &StoreError::Definite(error.clone())),
             WriteOp::Claim(claim) => self.claim_ends(claim.orphan.group),
+            WriteOp::Close(write) => self.close_undone(&write),
             WriteOp::Delete(ending) => {
                 self.suspect_group(ending.at.group);
                 self.do_later(limits::RETRY_BACKOFF, Task::Write(WriteOp::Delete(ending)));
@@ -186,6 +187,7 @@ impl Engine {
             WriteOp::OpenGroup(id) => self.group_opened(id, header.revision),
             WriteOp::RetireGroup(id) => self.group_retired(id),
             WriteOp::Claim(claim) => self.claimed(claim, header.revision),
+            WriteOp::Close(write) => self.close_landed(&write, header.revision),
             WriteOp::Rekey(rekey) => self.rekeyed(*rekey, header.revision),
             WriteOp::Switch(id) => self.switched(id),
             WriteOp::Receive(id) => self.received(id, header.revision),
@@ -215,6 +217,10 @@ impl Engine {
                 self.round.want();
             }
             WriteOp::Claim(claim) => self.claim_ends(claim.orphan.group),
+            WriteOp::Close(write) => {
+                self.round.want();
+                self.close_undone(&write);
+            }
             WriteOp::Rekey(rekey) => self.rekey_refused(&rekey),
             WriteOp::Switch(id) => {
                 if let Some(shard) = self.groups.get(id).map(|ctl| ctl.shard) {
@@ -322,6 +328,7 @@ impl Engine {
                 Some(kv) => self.claimed(claim, kv.mod_revision),
                 None => self.claim_ends(claim.orphan.group),
             },
+            WriteOp::Close(write) => self.close_resolved(&write, found.as_ref()),
             WriteOp::Rekey(rekey) => self.rekey_resolved(*rekey, found.as_ref()),
             WriteOp::Switch(id) => match found {
                 Some(kv) if self.is_own_mark(id, &kv) => self.queue_write(WriteOp::Switch(id)),

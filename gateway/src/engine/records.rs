@@ -111,6 +111,10 @@ pub(crate) struct LockRecord {
     /// The fencing token, where the record is no longer the one that the grant wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<u64>,
+    /// When it was granted, in Unix milliseconds by the wall clock of the gateway that did, for those
+    /// who inspect it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) granted_at_ms: Option<u64>,
     /// A force-release: the hold ends with its present promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) closed: Option<serde_json::Value>,
@@ -123,6 +127,7 @@ impl LockRecord {
         lock_id: &LockId,
         lease: LeaseId,
         token_base: u64,
+        granted_at_ms: u64,
     ) -> Self {
         Self {
             owner_client_id: acquire.client_id.as_str().to_owned(),
@@ -134,6 +139,7 @@ impl LockRecord {
             principal: acquire.principal.as_ref().map(|id| id.as_str().to_owned()),
             metadata: acquire.metadata.clone(),
             token: None,
+            granted_at_ms: Some(granted_at_ms),
             closed: None,
         }
     }

@@ -150,20 +150,30 @@ impl Engine {
         let Some(ctl) = self.groups.get(at.group) else {
             return;
         };
-        let Some((word, own)) = ctl.group.with_slot(at.slot, |slot| {
+        let Some((word, own, forced)) = ctl.group.with_slot(at.slot, |slot| {
             let own = slot.is_open_to(job.renew.principal.as_ref());
-            (slot.word.load(), own && slot.token == job.renew.token)
+            let own = own && slot.token == job.renew.token;
+            (slot.word.load(), own, slot.is_forced())
         }) else {
             return;
         };
         match word.state {
             // Its end was confirmed, and a lock id never lives twice.
             SlotState::Free => {
-                self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Expired));
+                self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::of_end(forced)));
             }
             SlotState::Pending => self.fail(job.ticket, Trouble::Unknown),
             SlotState::Ending => self.renew_passed_hold(job, at),
-            SlotState::Held if word.deadline <= self.now => self.renew_passed_hold(job, at),
+            SlotState::Held | SlotState::Closed if word.deadline <= self.now => {
+                self.renew_passed_hold(job, at);
+            }
+            // An heir would revive it as long as its record does not say that it is closed.
+            SlotState::Closed if own && self.is_closing(at, job.renew.lock_id.secret()) => {
+                self.fail(job.ticket, Trouble::Unknown);
+            }
+            SlotState::Closed => {
+                self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Stolen));
+            }
             // A stranger with the lock id is told what a wrong token is told, and learns no more.
             SlotState::Held if !own => {
                 self.answer_renew(job.ticket, RenewOutcome::Ended(Ended::Stolen));

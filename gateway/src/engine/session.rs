@@ -219,6 +219,7 @@ impl Engine {
         }
         self.writes.clear();
         self.endings = Default::default();
+        self.closings = Default::default();
         self.cold = Default::default();
         self.forwards = Default::default();
         self.claims = Default::default();

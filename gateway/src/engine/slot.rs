@@ -6,7 +6,7 @@
 use crate::time::Instant;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const STATE_BITS: u32 = 2;
+const STATE_BITS: u32 = 3;
 const STATE_MASK: u64 = (1 << STATE_BITS) - 1;
 
 /// What a slot is used for.
@@ -20,6 +20,15 @@ pub(crate) enum SlotState {
     Held,
     /// A hold that is over here; its record may still be in etcd.
     Ending,
+    /// A hold that was force-released: it lasts until its deadline, which nothing moves any more.
+    Closed,
+}
+
+impl SlotState {
+    /// Whether there is a promise that may not have ended.
+    pub(crate) fn is_hold(self) -> bool {
+        matches!(self, Self::Held | Self::Closed)
+    }
 }
 
 /// A state and, for a hold, its deadline.
@@ -50,6 +59,13 @@ impl SlotWord {
         }
     }
 
+    pub(crate) const fn closed(deadline: Instant) -> Self {
+        Self {
+            state: SlotState::Closed,
+            deadline,
+        }
+    }
+
     const fn pack(self) -> u64 {
         (self.deadline.as_ms() << STATE_BITS) | self.state as u64
     }
@@ -59,6 +75,7 @@ impl SlotWord {
             0 => SlotState::Free,
             1 => SlotState::Pending,
             2 => SlotState::Held,
+            4 => SlotState::Closed,
             _ => SlotState::Ending,
         };
         Self {
@@ -122,20 +139,38 @@ impl AtomicSlotWord {
         self.end_if(|_| true)
     }
 
+    /// Closes a hold: its deadline, which is told, stands. `Err` tells the word that forbids it.
+    pub(crate) fn close(&self) -> Result<Instant, SlotWord> {
+        let may_close = |word: SlotWord| word.state == SlotState::Held;
+        self.change_if(may_close, |word| SlotWord::closed(word.deadline))
+            .map(|word| word.deadline)
+    }
+
     fn end_if(&self, may_end: impl Fn(SlotWord) -> bool) -> Result<(), SlotWord> {
+        let may_end = |word: SlotWord| word.state.is_hold() && may_end(word);
+        self.change_if(may_end, |_| SlotWord::ENDING).map(drop)
+    }
+
+    /// Changes the word if it may be changed, and tells the one that it was; `Err` that which may
+    /// not.
+    fn change_if(
+        &self,
+        may: impl Fn(SlotWord) -> bool,
+        change: impl Fn(SlotWord) -> SlotWord,
+    ) -> Result<SlotWord, SlotWord> {
         let mut seen = self.0.load(Ordering::Acquire);
         loop {
             let word = SlotWord::unpack(seen);
-            if word.state != SlotState::Held || !may_end(word) {
+            if !may(word) {
                 return Err(word);
             }
             match self.0.compare_exchange_weak(
                 seen,
-                SlotWord::ENDING.pack(),
+                change(word).pack(),
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
-                Ok(_) => return Ok(()),
+                Ok(_) => return Ok(word),
                 Err(changed) => seen = changed,
             }
         }
@@ -158,6 +193,7 @@ mod tests {
             SlotWord::ENDING,
             SlotWord::held(at(0)),
             SlotWord::held(at((1 << 61) - 1)),
+            SlotWord::closed(at((1 << 61) - 1)),
         ] {
             assert_eq!(SlotWord::unpack(word.pack()), word);
         }
@@ -186,6 +222,17 @@ mod tests {
         assert_eq!(word.expire(at(100)), Ok(()));
         assert_eq!(word.extend(at(0), at(1000)), None);
         assert_eq!(word.end(), Err(SlotWord::ENDING));
+    }
+
+    #[test]
+    fn what_is_closed_is_not_renewed_and_ends_at_its_deadline() {
+        let word = AtomicSlotWord::new(SlotWord::held(at(100)));
+        assert_eq!(word.close(), Ok(at(100)));
+        assert_eq!(word.extend(at(10), at(200)), None);
+        assert_eq!(word.close(), Err(SlotWord::closed(at(100))));
+        assert_eq!(word.expire(at(99)), Err(SlotWord::closed(at(100))));
+        assert_eq!(word.expire(at(100)), Ok(()));
+        assert_eq!(word.load(), SlotWord::ENDING);
     }
 
     #[test]

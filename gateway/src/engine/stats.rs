@@ -159,7 +159,7 @@ impl EtcdCall {
             Purpose::GroupLease(_) | Purpose::PlaceLease(..) => Self::GroupLease,
             Purpose::Batch(_) => Self::Batch,
             Purpose::Resolve(_) | Purpose::Fence => Self::Resolve,
-            Purpose::Cold(_) => Self::LookUp,
+            Purpose::Cold(_) | Purpose::ToClose(..) => Self::LookUp,
             Purpose::Orphans(_) | Purpose::Heirs | Purpose::IsThere(..) => Self::Takeover,
             Purpose::Survey(..) => Self::Survey,
             Purpose::Revoke | Purpose::RevokeFor(..) => Self::Revoke,

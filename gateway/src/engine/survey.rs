@@ -155,7 +155,7 @@ impl Engine {
             .iter()
             .enumerate()
             .filter(|(_, slot)| {
-                slot.state() == SlotState::Held || pending_too && slot.state() == SlotState::Pending
+                slot.state().is_hold() || pending_too && slot.state() == SlotState::Pending
             })
             .filter_map(|(at, slot)| {
                 let index = SlotIndex(u16::try_from(at).ok()?);
@@ -395,7 +395,7 @@ impl Engine {
             if this && self.mutated(Mutation::SurveyEndsPending) {
                 slot.word.store(SlotWord::held(self.now));
             }
-            this && slot.state() == SlotState::Held
+            this && slot.state().is_hold()
         });
         let there = found.is_some_and(|kv| {
             kv.lease == Some(ctl.lease)
@@ -455,6 +455,7 @@ impl Engine {
                 .deadline(group, from, (id.slot(), id.secret()))
         });
         let deadline = told.map_or(deadline, |told| deadline.min(told));
+        let closed = record.closed.is_some() && !self.proof.mutated(Mutation::ClosedRevived);
         let placed = ctl.take_slot_at(id.slot(), |slot| {
             slot.secret = id.secret();
             slot.name = Some(name);
@@ -462,7 +463,11 @@ impl Engine {
             slot.revision = kv.mod_revision;
             slot.set_ttl(record.ttl());
             slot.owner = record.owner();
-            slot.word.store(SlotWord::held(deadline));
+            slot.set_forced(closed);
+            slot.word.store(match closed {
+                true => SlotWord::closed(deadline),
+                false => SlotWord::held(deadline),
+            });
         });
         match placed {
             Ok(()) => self.arm(

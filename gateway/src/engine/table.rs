@@ -11,6 +11,7 @@ use crate::engine::slot::{AtomicSlotWord, SlotState, SlotWord};
 use crate::engine::stats::{RENEWAL_MARGIN_BOUNDS, RenewalMargins};
 use crate::engine::tickets::Trouble;
 use crate::engine::wheel::Tick;
+use crate::limits;
 use crate::lock_id::{GroupId, LockId, Secret, SlotIndex};
 use crate::names::{LockName, Principal, PrincipalTag, Token};
 use crate::service::{Renew, Renewed, ServiceError};
@@ -101,12 +102,17 @@ pub(crate) struct Slot {
     /// Kept when the slot is free, with the secret, so that a late request for a hold whose end
     /// was confirmed is answered from memory.
     pub(crate) name: Option<LockName>,
-    ttl_ms: u32,
+    /// The TTL in milliseconds; the highest bit says whether the hold is, or was, force-released.
+    ttl_ms_and_forced: u32,
     /// Whose hold it is: another's lock id is no use to anybody else.
     pub(crate) owner: PrincipalTag,
     /// The tick of its entry in the wheel; earlier entries are stale.
     armed: AtomicU32,
 }
+
+const FORCED: u32 = 1 << 31;
+
+const _: () = assert!(limits::CONFIGURED_MAX.as_ms() < FORCED as u64);
 
 /// What a group can say of a renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,6 +147,14 @@ impl Table {
     pub fn cluster_of(&self, group: GroupId) -> Option<Arc<str>> {
         let group = self.groups.get(&group)?;
         Some(group.cluster_name())
+    }
+
+    /// How long this hold lasts at most without a renewal, if it is this gateway's.
+    pub(crate) fn left_of(&self, now: Instant, id: &LockId) -> Option<Millis> {
+        let group = self.get(id.group())?;
+        let word =
+            group.with_slot(id.slot(), |slot| slot.is_of(id).then(|| slot.word.load()))??;
+        word.state.is_hold().then(|| word.deadline.since(now))
     }
 
     /// Whether the group is this gateway's.
@@ -304,7 +318,7 @@ impl Group {
         let mut holds = self.holds.write();
         holds.next = next;
         let held = holds.slots.iter().map(|slot| slot.word.load());
-        let held = held.filter(|word| word.state == SlotState::Held);
+        let held = held.filter(|word| word.state.is_hold());
         held.fold(Instant::NEVER, |latest, word| latest.max(word.deadline))
     }
 
@@ -332,7 +346,7 @@ impl Group {
         let slots = self.slots_mut();
         let held = (0..).zip(slots.iter()).filter_map(|(index, slot)| {
             let word = slot.word.load();
-            let held = word.state == SlotState::Held;
+            let held = word.state.is_hold();
             held.then_some((SlotIndex(index), slot.secret, word.deadline))
         });
         held.collect()
@@ -402,7 +416,7 @@ impl Group {
         let Some(deadline) = slot.word.extend(now, until) else {
             return FastRenewal::AskEngine;
         };
-        let ttl_ms = u64::from(slot.ttl_ms).max(1);
+        let ttl_ms = slot.ttl().as_ms().max(1);
         let margin = deadline.since(now).as_ms() * 100 / ttl_ms;
         cluster.margins.record(margin);
         let held = match cluster.mutated(Mutation::PromiseBeyondHold) {
@@ -422,7 +436,7 @@ impl Slot {
             token: Token(0),
             revision: Revision::ABSENT,
             name: None,
-            ttl_ms: 0,
+            ttl_ms_and_forced: 0,
             owner: PrincipalTag::NONE,
             armed: AtomicU32::new(Tick::NONE.as_u32()),
         }
@@ -446,12 +460,27 @@ impl Slot {
         self.word.load().state
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state() == SlotState::Closed
+    }
+
     pub(crate) fn ttl(&self) -> Millis {
-        Millis::from_ms(u64::from(self.ttl_ms))
+        Millis::from_ms(u64::from(self.ttl_ms_and_forced & !FORCED))
     }
 
     pub(crate) fn set_ttl(&mut self, ttl: Millis) {
-        self.ttl_ms = u32::try_from(ttl.as_ms()).unwrap_or(u32::MAX);
+        let ttl_ms = u32::try_from(ttl.as_ms()).unwrap_or(u32::MAX) & !FORCED;
+        self.ttl_ms_and_forced = self.ttl_ms_and_forced & FORCED | ttl_ms;
+    }
+
+    /// Whether the hold is, or was, force-released.
+    pub(crate) fn is_forced(&self) -> bool {
+        self.ttl_ms_and_forced & FORCED != 0
+    }
+
+    pub(crate) fn set_forced(&mut self, forced: bool) {
+        let bit = if forced { FORCED } else { 0 };
+        self.ttl_ms_and_forced = self.ttl_ms_and_forced & !FORCED | bit;
     }
 
     pub(crate) fn armed(&self) -> Tick {

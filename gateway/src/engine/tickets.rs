@@ -3,7 +3,10 @@
 use crate::engine::records::SessionId;
 use crate::engine::{Effect, Engine};
 use crate::limits;
-use crate::service::{AcquireOutcome, ForwardOutcome, ReleaseOutcome, RenewOutcome, ServiceError};
+use crate::service::{
+    AcquireOutcome, CloseOutcome, Forward, ForwardOutcome, ReleaseOutcome, RenewOutcome,
+    ServiceError,
+};
 use crate::time::{Instant, Millis};
 use holdfast_api::ErrorCode;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -27,6 +30,8 @@ pub enum Answer {
     Renew(Result<RenewOutcome, ServiceError>),
     /// To [`crate::engine::Input::Release`].
     Release(Result<ReleaseOutcome, ServiceError>),
+    /// To [`crate::engine::Input::ForceRelease`].
+    Close(Result<CloseOutcome, ServiceError>),
 }
 
 impl Answer {
@@ -41,6 +46,9 @@ impl Answer {
             Self::Release(answer) => {
                 Some(answer.map_or_else(ForwardOutcome::Failed, ForwardOutcome::Release))
             }
+            Self::Close(answer) => {
+                Some(answer.map_or_else(ForwardOutcome::Failed, ForwardOutcome::Close))
+            }
         }
     }
 }
@@ -51,6 +59,17 @@ pub(crate) enum Kind {
     Acquire,
     Renew,
     Release,
+    Close,
+}
+
+impl Kind {
+    pub(crate) fn of(forward: &Forward) -> Self {
+        match forward {
+            Forward::Renew(_) => Self::Renew,
+            Forward::Release(_) => Self::Release,
+            Forward::Close(_) => Self::Close,
+        }
+    }
 }
 
 /// Where a request comes from, which says whether another gateway may be asked.
@@ -297,7 +316,7 @@ impl Engine {
         // Acquires leave half of the places to renewals and releases.
         let open_max = match kind {
             Kind::Acquire => limits::OPEN_REQUESTS_MAX / 2,
-            Kind::Renew | Kind::Release => limits::OPEN_REQUESTS_MAX,
+            Kind::Renew | Kind::Release | Kind::Close => limits::OPEN_REQUESTS_MAX,
         };
         let crowded = self.tickets.open.len() > open_max;
         let trouble = self.proof.trouble(self.now);
@@ -321,6 +340,10 @@ impl Engine {
 
     pub(crate) fn answer_release(&mut self, ticket: Ticket, outcome: ReleaseOutcome) {
         self.answer(ticket, Answer::Release(Ok(outcome)));
+    }
+
+    pub(crate) fn answer_close(&mut self, ticket: Ticket, outcome: CloseOutcome) {
+        self.answer(ticket, Answer::Close(Ok(outcome)));
     }
 
     /// Gives a definite answer. Without a proven session there is none (ONE-ANSWER).
@@ -352,6 +375,7 @@ impl Engine {
             Kind::Acquire => Answer::Acquire(Err(error)),
             Kind::Renew => Answer::Renew(Err(error)),
             Kind::Release => Answer::Release(Err(error)),
+            Kind::Close => Answer::Close(Err(error)),
         };
         self.out.push(Effect::Answer(ticket, answer));
     }

@@ -13,6 +13,7 @@ use crate::engine::batch::Batch;
 use crate::engine::bundle::Bundle;
 use crate::engine::calls::Purpose;
 use crate::engine::claims::Claim;
+use crate::engine::closing::CloseWrite;
 use crate::engine::filling::{Filling, Share};
 use crate::engine::lanes::Lanes;
 use crate::engine::later::Task;
@@ -58,6 +59,8 @@ pub(crate) enum WriteOp {
     RetireGroup(GroupId),
     /// Takes over a group whose session is gone.
     Claim(Claim),
+    /// Rewrites the record of a hold that is force-released.
+    Close(Box<CloseWrite>),
     /// Rewrites the key of a group.
     Rekey(Box<Rekey>),
     /// Deletes the key of a group whose place in another cluster is ready.

@@ -5,7 +5,7 @@ use super::failure::Failure;
 use super::guard;
 use super::reply::{self, Reply};
 use super::route::Route;
-use super::{EdgeSettings, batch, parse, single};
+use super::{EdgeSettings, batch, operate, parse, single};
 use crate::auth::{Auth, Caller, Who};
 use crate::lifecycle::{Lifecycle, Phase};
 use crate::limits;
@@ -106,12 +106,8 @@ impl<L: Locks, C: Clock> Edge<L, C> {
             Route::RenewBatch => Box::pin(batch::renew(self, who, head, body)).await,
             Route::AcquireBatch => Box::pin(batch::acquire(self, who, head, body)).await,
             Route::ReleaseBatch => Box::pin(batch::release(self, who, head, body)).await,
-            Route::OpenApi | Route::Inspect => Err(Failure::not_implemented(
-                "inspecting locks is not available yet",
-            )),
-            Route::ForceRelease => Err(Failure::not_implemented(
-                "force-release is not available yet; the lock ends with its TTL",
-            )),
+            Route::ForceRelease => Box::pin(operate::force_release(self, who, head, body)).await,
+            Route::Inspect | Route::OpenApi => Box::pin(operate::inspect(self, who, head)).await,
         };
         if let Err(failure) = &answer
             && failure.code == ErrorCode::Forbidden

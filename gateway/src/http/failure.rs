@@ -45,7 +45,8 @@ impl Failure {
     /// There is no hint whether the lock exists.
     pub(super) fn forbidden(right: Right) -> Self {
         let right = right.as_str();
-        let detail = format!("the principal does not have the right `{right}` on this name");
+        let detail =
+            format!("the principal does not have the right `{right}` on this name or prefix");
         Self::new(ErrorCode::Forbidden, detail)
     }
 

@@ -66,6 +66,8 @@ fn allowed(field: &str, bounds: &Bounds) -> Option<String> {
         "name" => text(limits::NAME_BYTES_MAX),
         "clientId" => text(limits::CLIENT_ID_BYTES_MAX),
         "requestId" => text(limits::REQUEST_ID_BYTES_MAX),
+        "reason" => text(limits::REASON_BYTES_MAX),
+        "immediate" => "true or false".to_owned(),
         "lockId" => "the string that the acquire answered".to_owned(),
         "fencingToken" => format!("a whole number below {}, without quotes", Token::END),
         "ttlMs" => format!(

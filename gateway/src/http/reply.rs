@@ -2,12 +2,14 @@
 
 use super::failure::Failure;
 use super::stamp::{RFC3339_BYTES, Stamp};
-use crate::service::{AcquireOutcome, Ended, Refusal, ReleaseOutcome, RenewOutcome, Renewed};
+use crate::service::{
+    AcquireOutcome, CloseOutcome, Ended, LockView, Refusal, ReleaseOutcome, RenewOutcome, Renewed,
+};
 use crate::time::Millis;
 use bytes::Bytes;
 use holdfast_api::{
-    AcquireReply, EndReason, ErrorCode, ItemError, Problem, RefusalReason, ReleaseReply,
-    RenewReply, RenewResult, TokenMismatch,
+    AcquireReply, EndReason, ErrorCode, ForceReleaseReply, ItemError, LockInfo, LockPage, Problem,
+    RefusalReason, ReleaseReply, RenewReply, RenewResult, TokenMismatch,
 };
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
@@ -225,6 +227,54 @@ pub(super) fn released(outcome: ReleaseOutcome) -> ReleaseReply {
     ReleaseReply {
         released: !mismatch,
         reason: mismatch.then_some(TokenMismatch::TokenMismatch),
+    }
+}
+
+/// Tells an operator the answer to a force-release that was asked for at `unix_ms`.
+pub(super) fn forced(outcome: CloseOutcome, unix_ms: u64) -> ForceReleaseReply {
+    match outcome {
+        CloseOutcome::Closed { token, free_in } => ForceReleaseReply {
+            released: true,
+            fencing_token: Some(token.0),
+            free_at: Some(expiry(unix_ms, free_in)),
+        },
+        CloseOutcome::NotHeld => ForceReleaseReply {
+            released: false,
+            fencing_token: None,
+            free_at: None,
+        },
+    }
+}
+
+/// A lock, as it is shown.
+pub(super) fn lock_info(view: LockView, unix_ms: u64) -> LockInfo {
+    let held = view.hold.is_some();
+    let hold = view.hold.unwrap_or_default();
+    LockInfo {
+        name: view.name.as_str().to_owned(),
+        held,
+        client_id: hold.client_id,
+        fencing_token: hold.token.map(|token| token.0),
+        expires_at: hold.free_in.map(|free_in| expiry(unix_ms, free_in)),
+        held_for_ms: hold.held_for.map(Millis::as_ms),
+        metadata: hold.metadata,
+        force_released: hold.is_closed.then_some(true),
+        waiters: view.waiters,
+        shard: view.shard,
+        cluster: view.cluster.as_ref().to_owned(),
+    }
+}
+
+/// A page of them.
+pub(super) fn lock_page(
+    locks: Vec<LockView>,
+    next_cursor: Option<String>,
+    unix_ms: u64,
+) -> LockPage {
+    let locks = locks.into_iter().map(|view| lock_info(view, unix_ms));
+    LockPage {
+        locks: locks.collect(),
+        next_cursor,
     }
 }
 

@@ -5,10 +5,10 @@ use super::failure::Failure;
 use crate::auth::{Right, Who};
 use crate::limits;
 use crate::lock_id::LockId;
-use crate::names::{ClientId, LockName, RequestId, Token};
-use crate::service::{Acquire, Release, Renew};
+use crate::names::{self, ClientId, LockName, RequestId, Token};
+use crate::service::{Acquire, ForceRelease, Release, Renew};
 use crate::time::Millis;
-use holdfast_api::{AcquireRequest, ErrorCode, ReleaseRequest, RenewRequest};
+use holdfast_api::{AcquireRequest, ErrorCode, ForceReleaseRequest, ReleaseRequest, RenewRequest};
 use std::collections::BTreeMap;
 
 /// What an acquire means.
@@ -22,7 +22,7 @@ pub(super) fn acquire(
     who: &Who,
 ) -> Result<Acquire, Failure> {
     let name = LockName::new(&sent.name)?;
-    check_right(who, name.as_str())?;
+    check_right(who, Right::Acquire, name.as_str())?;
     let ttl = check_ttl(sent.ttl_ms, bounds)?;
     let client_id = ClientId::new(&sent.client_id)?;
     let request_id = match &sent.request_id {
@@ -66,6 +66,23 @@ pub(super) fn release(sent: &ReleaseRequest<'_>, who: &Who) -> Result<Release, F
         lock_id: check_lock_id(&sent.lock_id, who)?,
         token: check_token(sent.fencing_token)?,
         principal: who.principal(),
+    })
+}
+
+/// What a force-release means.
+///
+/// # Errors
+/// When a field is out of its bounds, or the caller has not the right.
+pub(super) fn force_release(
+    sent: &ForceReleaseRequest<'_>,
+    who: &Who,
+) -> Result<ForceRelease, Failure> {
+    let name = LockName::new(&sent.name)?;
+    check_right(who, Right::Admin, name.as_str())?;
+    names::check_text("reason", &sent.reason, limits::REASON_BYTES_MAX)?;
+    Ok(ForceRelease {
+        name,
+        immediate: sent.immediate.unwrap_or(false),
     })
 }
 
@@ -115,14 +132,19 @@ fn check_lock_id(lock_id: &str, who: &Who) -> Result<LockId, Failure> {
         let detail = "lockId: not a lock id; send it exactly as the acquire answered it";
         Failure::new(ErrorCode::InvalidLockId, detail)
     })?;
-    check_right(who, lock_id.name())?;
+    check_right(who, Right::Acquire, lock_id.name())?;
     Ok(lock_id)
 }
 
-fn check_right(who: &Who, name: &str) -> Result<(), Failure> {
-    match who.may(Right::Acquire, name) {
+/// Whether the caller has this right on this name; or on every name that begins so, which is the same
+/// question.
+///
+/// # Errors
+/// When not.
+pub(super) fn check_right(who: &Who, right: Right, name: &str) -> Result<(), Failure> {
+    match who.may(right, name) {
         true => Ok(()),
-        false => Err(Failure::forbidden(Right::Acquire)),
+        false => Err(Failure::forbidden(right)),
     }
 }
 

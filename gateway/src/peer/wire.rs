@@ -7,8 +7,8 @@ use crate::engine::{Heritage, SessionId};
 use crate::lock_id::{GroupId, LockId, Secret, SlotIndex};
 use crate::names::{Principal, Token};
 use crate::service::{
-    Ended, Forward, ForwardOutcome, Release, ReleaseOutcome, Renew, RenewOutcome, Renewed,
-    ServiceError,
+    Close, CloseOutcome, Ended, Forward, ForwardOutcome, Release, ReleaseOutcome, Renew,
+    RenewOutcome, Renewed, ServiceError,
 };
 use crate::time::Millis;
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The version of this protocol.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 
 /// Numbers the calls of one connection.
 pub type CallNo = u64;
@@ -90,6 +90,7 @@ pub struct Call {
 enum Ask {
     Renew { ttl_ms: Option<u64> },
     Release,
+    Close { immediate: bool },
 }
 
 /// What is said of a call.
@@ -110,6 +111,15 @@ pub enum Said {
     Released,
     /// The hold has another token, and is not released.
     TokenMismatch,
+    /// The hold is force-released.
+    Closed {
+        /// Its token.
+        token: u64,
+        /// The name is not free before this has passed.
+        free_in_ms: u64,
+    },
+    /// There was nothing to force-release.
+    NotHeld,
     /// The lock's group belongs to another gateway. Says nothing about the lock.
     NotMine,
     /// There is no definite answer.
@@ -146,6 +156,10 @@ impl Call {
                 &renew.principal,
             ),
             Forward::Release(release) => (Ask::Release, release.token, &release.principal),
+            Forward::Close(close) => {
+                let immediate = close.immediate;
+                (Ask::Close { immediate }, close.token, &None)
+            }
         };
         Self {
             no,
@@ -175,6 +189,11 @@ impl Call {
                 token,
                 principal,
             }),
+            Ask::Close { immediate } => Forward::Close(Close {
+                lock_id,
+                token,
+                immediate,
+            }),
         })
     }
 }
@@ -190,6 +209,11 @@ impl From<ForwardOutcome> for Said {
             ForwardOutcome::Renew(RenewOutcome::Ended(Ended::Stolen)) => Self::Stolen,
             ForwardOutcome::Release(ReleaseOutcome::Released) => Self::Released,
             ForwardOutcome::Release(ReleaseOutcome::TokenMismatch) => Self::TokenMismatch,
+            ForwardOutcome::Close(CloseOutcome::Closed { token, free_in }) => Self::Closed {
+                token: token.0,
+                free_in_ms: free_in.as_ms(),
+            },
+            ForwardOutcome::Close(CloseOutcome::NotHeld) => Self::NotHeld,
             ForwardOutcome::NotTheirs => Self::NotMine,
             ForwardOutcome::Failed(error) => Self::Unknown {
                 code: error.code.as_str().to_owned(),
@@ -214,6 +238,11 @@ impl Said {
             Self::Stolen => ForwardOutcome::Renew(RenewOutcome::Ended(Ended::Stolen)),
             Self::Released => ForwardOutcome::Release(ReleaseOutcome::Released),
             Self::TokenMismatch => ForwardOutcome::Release(ReleaseOutcome::TokenMismatch),
+            Self::Closed { token, free_in_ms } => ForwardOutcome::Close(CloseOutcome::Closed {
+                token: Token(token),
+                free_in: Millis::from_ms(free_in_ms),
+            }),
+            Self::NotHeld => ForwardOutcome::Close(CloseOutcome::NotHeld),
             Self::NotMine => ForwardOutcome::NotTheirs,
             Self::Unknown {
                 code,
@@ -257,7 +286,16 @@ mod tests {
             token: Token(4711),
             principal: None,
         };
-        for forward in [Forward::Renew(renew), Forward::Release(release)] {
+        let close = Close {
+            lock_id: lock_id(),
+            token: Token(4711),
+            immediate: true,
+        };
+        for forward in [
+            Forward::Renew(renew),
+            Forward::Release(release),
+            Forward::Close(close),
+        ] {
             let frame = Frame::Calls(vec![Call::new(1, &forward)]);
             let Some(Frame::Calls(calls)) = Frame::decode(&frame.encode()) else {
                 panic!("another frame");
@@ -279,6 +317,11 @@ mod tests {
             ForwardOutcome::Renew(RenewOutcome::Ended(Ended::Stolen)),
             ForwardOutcome::Release(ReleaseOutcome::Released),
             ForwardOutcome::Release(ReleaseOutcome::TokenMismatch),
+            ForwardOutcome::Close(CloseOutcome::Closed {
+                token: Token(4711),
+                free_in: Millis::from_ms(900),
+            }),
+            ForwardOutcome::Close(CloseOutcome::NotHeld),
             ForwardOutcome::NotTheirs,
         ] {
             assert_eq!(Said::from(outcome.clone()).outcome(&cluster), outcome);

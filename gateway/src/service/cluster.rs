@@ -8,7 +8,8 @@ use crate::engine::{
 use crate::limits;
 use crate::service::routes::Neighbours;
 use crate::service::{
-    Acquire, AcquireOutcome, Forward, ForwardOutcome, Forwarding, ServiceError, ShardStatus,
+    Acquire, AcquireOutcome, CloseOutcome, ForceRelease, Forward, ForwardOutcome, Forwarding,
+    ServiceError, ShardStatus,
 };
 use crate::time::{Clock, Instant, Millis};
 use arc_swap::ArcSwap;
@@ -40,6 +41,11 @@ pub(super) enum Command {
     ),
     /// A request about an existing hold.
     Hold(ShardId, Box<Forward>, Hop, oneshot::Sender<ForwardOutcome>),
+    ForceRelease(
+        ShardId,
+        ForceRelease,
+        oneshot::Sender<Result<CloseOutcome, ServiceError>>,
+    ),
     /// A request that another cluster's engine has sent on.
     Onward(Box<Onward>, Asker),
     Heritage(Heritage),
@@ -52,6 +58,7 @@ pub(super) enum Command {
 pub(super) enum Asker {
     Acquire(oneshot::Sender<Result<AcquireOutcome, ServiceError>>),
     Hold(oneshot::Sender<ForwardOutcome>),
+    ForceRelease(oneshot::Sender<Result<CloseOutcome, ServiceError>>),
 }
 
 /// What is around a cluster's task.
@@ -115,6 +122,7 @@ impl<C: Clock> ClusterTask<C> {
         let mut sleep = Box::pin(tokio::time::sleep(std::time::Duration::ZERO));
         let mut told = Vec::new();
         let mut inputs = Vec::new();
+        task.show_wall_clock();
         task.engine.start(task.clock.now(), &mut task.effects);
         loop {
             task.carry_out();
@@ -182,6 +190,10 @@ impl<C: Clock> ClusterTask<C> {
             Command::Hold(shard, forward, hop, asker) => {
                 (Asker::Hold(asker), hop.input(ticket, shard, *forward))
             }
+            Command::ForceRelease(shard, force, asker) => (
+                Asker::ForceRelease(asker),
+                Input::ForceRelease(ticket, shard, force),
+            ),
             Command::Onward(onward, asker) => (asker, Input::Onward(ticket, onward)),
             Command::Heritage(heritage) => return Some(Input::Heritage(heritage)),
             Command::HomeSeen => return Some(Input::HomeSeen),
@@ -263,10 +275,16 @@ impl<C: Clock> ClusterTask<C> {
         }
     }
 
+    fn show_wall_clock(&mut self) {
+        let at_zero_ms = u64::try_from(self.clock_offset_ms).unwrap_or(0);
+        self.engine.set_wall_clock(at_zero_ms);
+    }
+
     fn clock_jump(&mut self) -> Option<Input> {
         let offset = offset_ms(&*self.clock);
         let moved = (offset - self.clock_offset_ms).unsigned_abs();
         self.clock_offset_ms = offset;
+        self.show_wall_clock();
         (moved > u128::from(CLOCK_JUMP.as_ms())).then_some(Input::ClockJumped)
     }
 }
@@ -321,6 +339,7 @@ fn refuse(asker: Asker, error: ServiceError) {
     match asker {
         Asker::Acquire(asker) => drop(asker.send(Err(error))),
         Asker::Hold(asker) => drop(asker.send(ForwardOutcome::Failed(error))),
+        Asker::ForceRelease(asker) => drop(asker.send(Err(error))),
     }
 }
 
@@ -332,7 +351,8 @@ fn tell(asker: Asker, answer: Answer) {
             Some(outcome) => drop(asker.send(outcome)),
             None => debug_assert!(false, "an acquire's answer to another request"),
         },
-        (Asker::Acquire(_), _) => {
+        (Asker::ForceRelease(asker), Answer::Close(answer)) => drop(asker.send(answer)),
+        (Asker::Acquire(_) | Asker::ForceRelease(_), _) => {
             debug_assert!(false, "an answer of another kind than the request");
         }
     }

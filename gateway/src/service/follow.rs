@@ -1,6 +1,7 @@
 //! Keeps the lock service on the map that home has.
 
 use crate::limits;
+use crate::logs;
 use crate::map::MapSource;
 use crate::service::LockService;
 use crate::time::Clock;
@@ -26,6 +27,12 @@ pub async fn follow_map<C: Clock>(service: Arc<LockService<C>>, source: MapSourc
             if let Err(error) = &taken_up {
                 tracing::error!(version = version.0, %error, "the map is not applied");
             } else {
+                tracing::warn!(
+                    target: logs::AUDIT,
+                    version = version.0,
+                    before = applied.map(|before| before.0),
+                    "runs another map"
+                );
                 applied = Some(version);
                 tokio::spawn(leave_later(Arc::clone(&service), map.clone()));
             }

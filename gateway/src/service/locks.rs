@@ -3,12 +3,15 @@
 use crate::engine::{ClusterProof, Course, Engine, Heritage, Hop, Owner, Settings, Table, Trouble};
 use crate::limits;
 use crate::lock_id::LockId;
+use crate::names::LockName;
 use crate::service::cluster::{Around, ClusterTask, Command};
 use crate::service::clusters::Clusters;
+use crate::service::inspect::{Places, identity_of};
 use crate::service::routes::{Cluster, Neighbours, Routes};
 use crate::service::{
-    Acquire, AcquireOutcome, ClusterHealth, EngineFigures, Forward, ForwardOutcome, Forwarding,
-    Locks, Release, ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError, ShardStatus,
+    Acquire, AcquireOutcome, CloseOutcome, ClusterHealth, EngineFigures, ForceRelease, Forward,
+    ForwardOutcome, Forwarding, LockPage, LockView, Locks, PageOf, Release, ReleaseOutcome, Renew,
+    RenewOutcome, Renewed, ServiceError, ShardStatus,
 };
 use crate::time::{Clock, Instant, Millis};
 use anyhow::Context as _;
@@ -44,12 +47,13 @@ pub type Entropy = dyn Fn() -> anyhow::Result<[u8; 32]> + Send + Sync;
 
 /// See the module.
 pub struct LockService<C> {
-    settings: ServiceSettings,
-    clock: Arc<C>,
-    stores: Clusters,
+    pub(super) settings: ServiceSettings,
+    pub(super) clock: Arc<C>,
+    pub(super) stores: Clusters,
     entropy: Box<Entropy>,
-    table: Arc<Table>,
-    routes: Arc<ArcSwap<Routes>>,
+    pub(super) table: Arc<Table>,
+    pub(super) routes: Arc<ArcSwap<Routes>>,
+    pub(super) inspections: Places,
     changing: Mutex<()>,
     forwarding: Arc<dyn Forwarding>,
 }
@@ -83,6 +87,7 @@ impl<C: Clock> LockService<C> {
             table: Arc::default(),
             routes: Arc::new(ArcSwap::from_pointee(Routes::default())),
             changing: Mutex::default(),
+            inspections: Places::default(),
             forwarding,
         }
     }
@@ -186,6 +191,7 @@ impl<C: Clock> LockService<C> {
         self.settings.engines.spawn(task);
         Ok(Cluster {
             name,
+            identity: identity_of(map.deployment(), &cluster.name),
             proof,
             stats,
             owners,
@@ -319,7 +325,7 @@ impl<C: Clock> LockService<C> {
             .map_err(|_| Trouble::Draining.to_error(&cluster.name))
     }
 
-    fn route(&self, name: &str) -> Result<(ShardId, Arc<Cluster>), ServiceError> {
+    pub(super) fn route(&self, name: &str) -> Result<(ShardId, Arc<Cluster>), ServiceError> {
         let routes = self.routes.load();
         let Some(shards) = routes.shards else {
             return Err(Trouble::HomeUnseen.to_error(&Arc::from("home")));
@@ -364,6 +370,20 @@ impl<C: Clock> Locks for LockService<C> {
             ForwardOutcome::Release(outcome) => Ok(outcome),
             other => Err(no_answer(other)),
         }
+    }
+
+    async fn inspect(&self, name: LockName) -> Result<LockView, ServiceError> {
+        self.inspect_name(name).await
+    }
+
+    async fn list(&self, page: PageOf) -> Result<LockPage, ServiceError> {
+        self.list_page(page).await
+    }
+
+    async fn force_release(&self, force: ForceRelease) -> Result<CloseOutcome, ServiceError> {
+        let (shard, cluster) = self.route(force.name.as_str())?;
+        let command = |asker| Command::ForceRelease(shard, force, asker);
+        self.ask(&cluster, command).await?
     }
 
     fn clusters(&self) -> Vec<ClusterHealth> {

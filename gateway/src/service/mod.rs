@@ -3,15 +3,17 @@
 mod cluster;
 mod clusters;
 mod follow;
+mod inspect;
 mod locks;
 mod routes;
 mod stores;
 mod types;
 
 pub use types::{
-    Acquire, AcquireOutcome, ClusterHealth, Ended, EngineFigures, Forward, ForwardOutcome,
-    Forwarding, Grant, Locks, Refusal, Release, ReleaseOutcome, Renew, RenewOutcome, Renewed,
-    ServiceError, ShardStatus,
+    Acquire, AcquireOutcome, Close, CloseOutcome, ClusterHealth, Ended, EngineFigures,
+    ForceRelease, Forward, ForwardOutcome, Forwarding, Grant, HoldView, LockPage, LockView, Locks,
+    PageOf, Refusal, Release, ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError,
+    ShardStatus,
 };
 
 pub use follow::follow_map;

@@ -6,6 +6,7 @@ use crate::service::ShardStatus;
 use crate::service::cluster::Command;
 use crate::time::Instant;
 use arc_swap::ArcSwap;
+use shard_map::records::Identity;
 use shard_map::{MapVersion, ShardCount, ShardId, ShardMap};
 use std::sync::{Arc, Weak};
 use tokio::sync::mpsc;
@@ -26,6 +27,8 @@ pub(super) struct Routes {
 /// A cluster's task, from outside.
 pub(super) struct Cluster {
     pub(super) name: Arc<str>,
+    /// What its identity record must say.
+    pub(super) identity: Identity,
     pub(super) proof: Arc<ClusterProof>,
     pub(super) stats: Arc<EngineStats>,
     pub(super) owners: Arc<Owners>,
@@ -73,6 +76,19 @@ impl Routes {
         self.clusters.get(usize::from(*at))
     }
 
+    /// Where a request about this shard goes on.
+    pub(super) fn next_for(&self, to: &To, shard: ShardId) -> Option<&Arc<Cluster>> {
+        match to {
+            To::Cluster(name) => self.named(name),
+            To::Before => self.at(&self.sources, shard),
+        }
+    }
+
+    /// Whether the map moves any shard.
+    pub(super) fn is_moving(&self) -> bool {
+        self.sources.iter().any(|at| *at != u16::MAX)
+    }
+
     /// The cluster that has the group of this hold, as far as it is known.
     pub(super) fn of_hold(&self, table: &Table, id: &LockId) -> Option<&Arc<Cluster>> {
         let clusters = self.clusters.iter().map(|it| (&it.name, &*it.owners));
@@ -88,11 +104,7 @@ impl Neighbours {
     /// Where a request about this shard goes on.
     pub(super) fn of(&self, to: &To, shard: ShardId) -> Option<Arc<Cluster>> {
         let routes = self.0.upgrade()?.load_full();
-        let found = match to {
-            To::Cluster(name) => routes.named(name),
-            To::Before => routes.at(&routes.sources, shard),
-        };
-        found.cloned()
+        routes.next_for(to, shard).cloned()
     }
 
     /// Tells the engine of another cluster; nothing if there is none. A word to a task that does not

@@ -37,6 +37,21 @@ pub trait Locks: Send + Sync + 'static {
         release: Release,
     ) -> impl Future<Output = Result<ReleaseOutcome, ServiceError>> + Send;
 
+    /// Shows a lock.
+    fn inspect(
+        &self,
+        name: LockName,
+    ) -> impl Future<Output = Result<LockView, ServiceError>> + Send;
+
+    /// Shows the locks whose names begin so, a page at a time.
+    fn list(&self, page: PageOf) -> impl Future<Output = Result<LockPage, ServiceError>> + Send;
+
+    /// Ends somebody else's hold.
+    fn force_release(
+        &self,
+        force: ForceRelease,
+    ) -> impl Future<Output = Result<CloseOutcome, ServiceError>> + Send;
+
     /// The clusters, for readiness and metrics.
     fn clusters(&self) -> Vec<ClusterHealth>;
 
@@ -88,6 +103,79 @@ pub struct Release {
     pub principal: Option<Principal>,
 }
 
+/// Ends whatever hold a name has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForceRelease {
+    /// Of what.
+    pub name: LockName,
+    /// At once, not when what its holder was promised has passed.
+    pub immediate: bool,
+}
+
+/// Ends a hold, whosever it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Close {
+    /// The handle.
+    pub lock_id: LockId,
+    /// The hold's token.
+    pub token: Token,
+    /// At once, not when what its holder was promised has passed.
+    pub immediate: bool,
+}
+
+/// Which page of locks is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageOf {
+    /// What their names begin with; empty is any.
+    pub prefix: String,
+    /// The last name of the page before.
+    pub after: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A lock, as those see it who inspect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockView {
+    /// The name.
+    pub name: LockName,
+    /// Who holds it; `None`: nobody.
+    pub hold: Option<HoldView>,
+    /// How many requests queue for it.
+    pub waiters: u64,
+    /// The shard of the name.
+    pub shard: u32,
+    /// The cluster that has it.
+    pub cluster: Arc<str>,
+}
+
+/// A hold, as those see it who inspect. What is not known of it (a later version may have written its
+/// record) is left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HoldView {
+    /// Who holds it.
+    pub client_id: Option<String>,
+    /// The fencing token.
+    pub token: Option<Token>,
+    /// It ends after this at the latest if it is not renewed.
+    pub free_in: Option<Millis>,
+    /// How long ago it was granted, by wall clocks.
+    pub held_for: Option<Millis>,
+    /// As the acquire said.
+    pub metadata: Option<BTreeMap<String, String>>,
+    /// It is force-released, and lasts only as long as was promised before.
+    pub is_closed: bool,
+}
+
+/// A page of locks that are held, in the order of their names' bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockPage {
+    /// The locks.
+    pub locks: Vec<LockView>,
+    /// There are more, after this name.
+    pub next_after: Option<LockName>,
+}
+
 /// A request about an existing hold, which only the gateway that owns the lock can answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Forward {
@@ -95,6 +183,8 @@ pub enum Forward {
     Renew(Renew),
     /// To give it back.
     Release(Release),
+    /// To end it, in an operator's name.
+    Close(Close),
 }
 
 impl Forward {
@@ -103,6 +193,7 @@ impl Forward {
         match self {
             Self::Renew(renew) => &renew.lock_id,
             Self::Release(release) => &release.lock_id,
+            Self::Close(close) => &close.lock_id,
         }
     }
 }
@@ -130,6 +221,8 @@ pub enum ForwardOutcome {
     Renew(RenewOutcome),
     /// The owner's definite answer to a release.
     Release(ReleaseOutcome),
+    /// The owner's definite answer to a force-release.
+    Close(CloseOutcome),
     /// It does not own the lock's group. Says nothing about the lock.
     NotTheirs,
     /// There is no definite answer.
@@ -196,13 +289,37 @@ pub enum RenewOutcome {
     Ended(Ended),
 }
 
+/// The definite answer to a force-release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CloseOutcome {
+    /// The hold with this token is not renewed any more.
+    Closed {
+        /// Of the hold.
+        token: Token,
+        /// The name is not free before this has passed.
+        free_in: Millis,
+    },
+    /// Nobody held the name.
+    NotHeld,
+}
+
 /// How a hold ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// By time, by release, or by the loss of its lease.
     Expired,
-    /// Someone else holds the name, or the token is not this hold's.
+    /// Someone else holds the name, it was force-released, or the token is not this hold's.
     Stolen,
+}
+
+impl Ended {
+    /// How a hold is said to have ended whose end is confirmed.
+    pub(crate) fn of_end(was_forced: bool) -> Self {
+        match was_forced {
+            true => Self::Stolen,
+            false => Self::Expired,
+        }
+    }
 }
 
 /// The definite answer to a release.

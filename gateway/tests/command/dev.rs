@@ -5,6 +5,8 @@ use crate::raw::Client;
 use anyhow::{Context, Result, ensure};
 use holdfast_api::paths;
 use holdfast_rig::{Process, ProcessSpec, free_port, wait_until};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
 use std::time::Duration;
@@ -72,6 +74,92 @@ async fn hostile_input_harms_no_real_gateway() -> Result<()> {
     let body = r#"{"name":"after the attack","ttlMs":1000,"clientId":"c"}"#;
     let reply = client.post(paths::ACQUIRE, body).await;
     assert_eq!(reply.json()["acquired"], true);
+    Ok(())
+}
+
+/// The answer to this query about locks.
+async fn look(client: &mut Client, query: &str) -> Value {
+    let reply = client.get(&format!("{}?{query}", paths::LOCKS)).await;
+    assert_eq!(reply.status, 200, "{query}");
+    reply.json()
+}
+
+#[tokio::test]
+async fn locks_are_shown_in_pages_over_all_clusters_and_ended_by_force() -> Result<()> {
+    let dev = start().await?;
+    let mut client = Client::connect(dev.address).await;
+    let mut holds = Vec::new();
+    for name in 0..7 {
+        let body = json!({
+            "name": format!("job/{name}"), "ttlMs": 20_000, "clientId": "c",
+            "metadata": { "host": "h" },
+        });
+        // It is ready when one of its clusters is.
+        let hold = wait_until("every cluster to grant", PATIENCE, || async {
+            let mut client = Client::connect(dev.address).await;
+            let reply = client.post(paths::ACQUIRE, &body.to_string()).await;
+            ensure!(reply.status == 200, "{}", reply.status);
+            Ok(reply.json())
+        });
+        holds.push(hold.await?);
+    }
+    let mut shown = Vec::new();
+    let mut cursor = String::new();
+    let mut pages = 0;
+    loop {
+        let page = look(&mut client, &format!("prefix=job%2F&limit=3{cursor}")).await;
+        pages += 1;
+        shown.extend(page["locks"].as_array().context("locks")?.clone());
+        match page["nextCursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(pages, 3);
+    let clusters: BTreeSet<_> = shown
+        .iter()
+        .map(|lock| lock["cluster"].to_string())
+        .collect();
+    assert_eq!(clusters.len(), 2, "seven names lie on both clusters");
+    for (name, (lock, hold)) in shown.iter().zip(&holds).enumerate() {
+        assert_eq!(lock["name"], format!("job/{name}"));
+        assert_eq!(lock["fencingToken"], hold["fencingToken"]);
+        assert_eq!((&lock["held"], &lock["waiters"]), (&json!(true), &json!(0)));
+        assert_eq!(
+            (&lock["clientId"], &lock["metadata"]["host"]),
+            (&json!("c"), &json!("h"))
+        );
+        assert!(lock["heldForMs"].as_u64().is_some_and(|ms| ms < 20_000));
+        assert!(lock.get("lockId").is_none());
+    }
+    let force = json!({ "name": "job/3", "reason": "a test", "immediate": true });
+    let ended = client
+        .post(paths::FORCE_RELEASE, &force.to_string())
+        .await
+        .json();
+    assert_eq!(
+        (&ended["released"], &ended["fencingToken"]),
+        (&json!(true), &holds[3]["fencingToken"])
+    );
+    let renewal = json!({ "lockId": holds[3]["lockId"], "fencingToken": holds[3]["fencingToken"] });
+    let renewed = client.post(paths::RENEW, &renewal.to_string()).await;
+    assert_eq!(
+        (renewed.status, renewed.json()["reason"].as_str()),
+        (409, Some("stolen"))
+    );
+    let free = look(&mut client, "name=job%2F3").await;
+    assert_eq!(free["held"], false);
+    assert_eq!(
+        look(&mut client, "prefix=job").await["locks"]
+            .as_array()
+            .map(Vec::len),
+        Some(6)
+    );
+    let audited = dev.process.log();
+    assert!(
+        audited.contains("holdfast_audit") && audited.contains("a test"),
+        "{audited}"
+    );
     Ok(())
 }
 

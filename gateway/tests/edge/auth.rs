@@ -18,6 +18,8 @@ fn roll(principals: &[u8]) -> Roll {
         name: format!("principal-{bits}"),
         token_sha256: vec![BearerToken::from_random([*bits; 32]).hash().to_hex()],
         acquire: vec![format!("warm-{bits}"), "cold".to_owned()],
+        inspect: vec![format!("seen-{bits}/")],
+        admin: vec![format!("ruled-{bits}")],
         ..RollEntry::default()
     };
     let principal = principals.iter().map(entry).collect();
@@ -123,6 +125,37 @@ async fn rights_end_at_their_prefixes_on_every_route() {
                 assert!(!reply.detail().contains("warm-1"));
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn inspecting_and_ending_holds_need_rights_of_their_own() {
+    let (server, _) = start();
+    let mut client = server.client().await;
+    for (query, status) in [
+        ("name=seen-1/a", 200),
+        ("prefix=seen-1/", 200),
+        ("prefix=seen-1/a", 200),
+        ("name=warm-1", 403),
+        ("name=seen-2/a", 403),
+        // It would show names beside those that may be seen.
+        ("prefix=seen-1", 403),
+        ("prefix=", 403),
+    ] {
+        let request = format!(
+            "GET {}?{query} HTTP/1.1\r\nhost: h\r\n{}\r\n",
+            paths::LOCKS,
+            bearer(1)
+        );
+        client.send(request.as_bytes());
+        let reply = client.reply().await;
+        assert_eq!(reply.status, status, "{query}");
+        assert!(status == 200 || !reply.detail().contains("seen-"));
+    }
+    for (name, status) in [("ruled-1/a", 200), ("warm-1", 403), ("seen-1/a", 403)] {
+        let body = json!({"name": name, "reason": "r"}).to_string();
+        let reply = ask(&mut client, paths::FORCE_RELEASE, &bearer(1), &body).await;
+        assert_eq!(reply.status, status, "{name}");
     }
 }
 

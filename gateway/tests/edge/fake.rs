@@ -4,8 +4,9 @@ use holdfast_api::ErrorCode;
 use holdfast_gateway::lock_id::{GroupId, LockId, Secret, SlotIndex};
 use holdfast_gateway::names::{LockName, Token};
 use holdfast_gateway::service::{
-    Acquire, AcquireOutcome, ClusterHealth, Ended, EngineFigures, Grant, Locks, Refusal, Release,
-    ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError, ShardStatus,
+    Acquire, AcquireOutcome, CloseOutcome, ClusterHealth, Ended, EngineFigures, ForceRelease,
+    Grant, HoldView, LockPage, LockView, Locks, PageOf, Refusal, Release, ReleaseOutcome, Renew,
+    RenewOutcome, Renewed, ServiceError, ShardStatus,
 };
 use holdfast_gateway::time::{Clock, Instant, Millis};
 use std::sync::{Arc, Mutex};
@@ -13,6 +14,9 @@ use tokio::sync::Notify;
 
 /// The token of every grant.
 pub(crate) const TOKEN: u64 = 4711;
+
+/// The names of the locks that are held, in order.
+pub(crate) const LISTED: [&str; 5] = ["a b", "a+", "a/1", "a/2", "b/1"];
 
 /// The wall clock of every test: 2026-11-29T23:16:34.075Z.
 pub(crate) const UNIX_MS: u64 = 1_795_994_194_075;
@@ -29,6 +33,10 @@ pub(crate) const UNIX_MS: u64 = 1_795_994_194_075;
 /// | `hang` | never answers | never answers | never answers |
 /// | `gate` | answers when it is opened | - | - |
 /// | anything else | granted | renewed | released |
+///
+/// Inspected, `held` has the hold of an acquire with the client id `c`, `forced` one that is
+/// force-released, anything else none; the locks that are listed are [`LISTED`]. A force-release of
+/// `held` finds a hold of 2 s (none with `immediate`), of anything else none.
 ///
 /// A renewal without a `ttlMs` is for 30 s. A release with another token than [`TOKEN`] is
 /// refused.
@@ -66,6 +74,25 @@ fn told(ttl: Millis) -> Renewed {
     Renewed {
         ttl: ttl.percent(99),
         renew_after: Millis::from_ms(ttl.as_ms() / 3),
+    }
+}
+
+fn view(name: &str) -> LockView {
+    let hold = HoldView {
+        client_id: Some("c".to_owned()),
+        token: Some(Token(TOKEN)),
+        free_in: Some(Millis::from_secs(2)),
+        held_for: Some(Millis::from_ms(73_000)),
+        metadata: Some([("host".to_owned(), "h".to_owned())].into()),
+        is_closed: name == "forced",
+    };
+    let is_held = ["held", "forced"].contains(&name) || LISTED.contains(&name);
+    LockView {
+        name: LockName::new(name).unwrap(),
+        hold: is_held.then_some(hold),
+        waiters: 3,
+        shard: 17,
+        cluster: Arc::from("alpha"),
     }
 }
 
@@ -148,6 +175,41 @@ impl Locks for Fake {
             Some(error) => Err(error),
             None if release.token == Token(TOKEN) => Ok(ReleaseOutcome::Released),
             None => Ok(ReleaseOutcome::TokenMismatch),
+        }
+    }
+
+    async fn inspect(&self, name: LockName) -> Result<LockView, ServiceError> {
+        match self.trouble(name.as_str()).await {
+            Some(error) => Err(error),
+            None => Ok(view(name.as_str())),
+        }
+    }
+
+    async fn list(&self, page: PageOf) -> Result<LockPage, ServiceError> {
+        if let Some(error) = self.trouble(&page.prefix).await {
+            return Err(error);
+        }
+        let after = |name: &&str| page.after.as_deref().is_none_or(|after| **name > *after);
+        let listed = LISTED.into_iter().filter(after);
+        let mut rest = listed.filter(|name| name.starts_with(&page.prefix));
+        let names: Vec<_> = rest.by_ref().take(page.limit).collect();
+        let more = rest.next().is_some();
+        let last = names.last().filter(|_| more);
+        Ok(LockPage {
+            next_after: last.map(|name| LockName::new(name).unwrap()),
+            locks: names.into_iter().map(view).collect(),
+        })
+    }
+
+    async fn force_release(&self, force: ForceRelease) -> Result<CloseOutcome, ServiceError> {
+        let name = force.name.as_str();
+        match self.trouble(name).await {
+            Some(error) => Err(error),
+            None if name != "held" => Ok(CloseOutcome::NotHeld),
+            None => Ok(CloseOutcome::Closed {
+                token: Token(TOKEN),
+                free_in: Millis::from_secs(if force.immediate { 0 } else { 2 }),
+            }),
         }
     }
 

@@ -22,6 +22,7 @@ mod hostile;
 mod locks;
 #[cfg(test)]
 mod openapi;
+mod operate;
 #[cfg(test)]
 mod patience;
 #[cfg(test)]

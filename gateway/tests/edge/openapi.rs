@@ -122,12 +122,29 @@ async fn every_answer_of_a_lock_route_is_what_the_document_says() {
         ),
         (
             paths::FORCE_RELEASE,
-            vec![json!({ "name": "a", "reason": "r" })],
+            vec![
+                json!({ "name": "a", "reason": "r" }),
+                json!({ "name": "held", "reason": "r", "immediate": true }),
+                json!({ "name": "shard_moving", "reason": "r" }),
+            ],
         ),
     ] {
         for body in bodies {
             check(path, "post", &server.post(path, &body.to_string()).await);
         }
+    }
+    let mut client = server.client().await;
+    for query in [
+        "name=held",
+        "name=forced",
+        "name=free",
+        "name=cluster_unavailable",
+        "prefix=&limit=2",
+        "prefix=z",
+        "",
+    ] {
+        let reply = client.get(&format!("{}?{query}", paths::LOCKS)).await;
+        check(paths::LOCKS, "get", &reply);
     }
 }
 

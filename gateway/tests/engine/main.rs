@@ -9,6 +9,7 @@
 
 mod allocations;
 mod bundles;
+mod forced;
 mod forwarding;
 mod holds;
 mod moves;

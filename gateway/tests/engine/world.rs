@@ -8,8 +8,8 @@ use holdfast_gateway::engine::{
 };
 use holdfast_gateway::names::{ClientId, LockName, RequestId};
 use holdfast_gateway::service::{
-    Acquire, AcquireOutcome, Forward, ForwardOutcome, Grant, Release, ReleaseOutcome, Renew,
-    RenewOutcome, ServiceError,
+    Acquire, AcquireOutcome, CloseOutcome, ForceRelease, Forward, ForwardOutcome, Grant, Release,
+    ReleaseOutcome, Renew, RenewOutcome, ServiceError,
 };
 use holdfast_gateway::time::{Instant, Millis};
 use holdfast_store::{
@@ -633,6 +633,29 @@ impl World {
         }
     }
 
+    pub fn begin_force_release(&mut self, gateway: usize, name: &str, immediate: bool) -> Ticket {
+        let ticket = self.ticket();
+        let force = ForceRelease {
+            name: LockName::new(name).unwrap(),
+            immediate,
+        };
+        self.give(gateway, Input::ForceRelease(ticket, shard_of(name), force));
+        ticket
+    }
+
+    pub fn force_release(
+        &mut self,
+        gateway: usize,
+        name: &str,
+        immediate: bool,
+    ) -> Result<CloseOutcome, ServiceError> {
+        let ticket = self.begin_force_release(gateway, name, immediate);
+        match self.answer(ticket) {
+            Answer::Close(answer) => answer,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// A grant that must succeed.
     pub fn hold(&mut self, gateway: usize, acquire: Acquire) -> Grant {
         match self.acquire(gateway, acquire) {
@@ -677,6 +700,16 @@ pub fn is_grant(op: &Op) -> bool {
     has_nested(op, |txn| {
         txn.then.iter().any(|op| match op {
             TxnOp::Put(put) => put.key.as_bytes().starts_with(b"/locks/"),
+            _ => false,
+        })
+    })
+}
+
+/// Whether this is a batch that closes a record.
+pub fn is_close(op: &Op) -> bool {
+    has_nested(op, |txn| {
+        txn.then.iter().any(|op| match op {
+            TxnOp::Put(put) => String::from_utf8_lossy(&put.value).contains("\"closed\":"),
             _ => false,
         })
     })

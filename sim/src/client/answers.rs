@@ -6,7 +6,8 @@ use crate::faults::Fault;
 use crate::world::{Ask, Event, Phase, Request, RequestNo, Told, World};
 use holdfast_gateway::engine::Answer;
 use holdfast_gateway::service::{
-    AcquireOutcome, Grant, Refusal, ReleaseOutcome, RenewOutcome, Renewed, ServiceError,
+    AcquireOutcome, CloseOutcome, Grant, Refusal, ReleaseOutcome, RenewOutcome, Renewed,
+    ServiceError,
 };
 use holdfast_judge::{Promise, Rule};
 
@@ -50,9 +51,11 @@ impl World {
                         self.told_renewal(no, answered, &request, outcome);
                     }
                     Answer::Release(Ok(outcome)) => self.told_release(&request, outcome),
+                    Answer::Close(Ok(outcome)) => self.told_force_release(&request, outcome),
                     Answer::Acquire(Err(error))
                     | Answer::Renew(Err(error))
-                    | Answer::Release(Err(error)) => {
+                    | Answer::Release(Err(error))
+                    | Answer::Close(Err(error)) => {
                         self.must_be_definite(no, error.code.as_str());
                         self.told_error(client, &error);
                     }
@@ -152,8 +155,9 @@ impl World {
         if let Doing::Holding(mine) = &self.clients[client].doing {
             // It holds the name as far as it knows, and somebody else does.
             let left = self.judge.hold(mine.no).is_promised(self.now);
-            if left && reason == Refusal::Held && self.judge.terms.one_holder {
-                let name = mine.name;
+            let name = mine.name;
+            let is_wrong = self.judge.terms.one_holder && !self.judge.is_forced(name);
+            if left && reason == Refusal::Held && is_wrong {
                 let text = "the holder is told that somebody else holds the name".to_owned();
                 self.judge.find(Rule::OneAnswer, self.now, Some(name), text);
             }
@@ -162,8 +166,19 @@ impl World {
         if reason == Refusal::HeldByYou {
             self.figures.event("held by you");
         }
+        if self.phase == Phase::Safety && self.meets(Fault::ForceRelease, 100) {
+            return self.force_release(client);
+        }
         let after = self.dice.between(20..=1_500);
         self.wake_client(client, after);
+    }
+
+    fn told_force_release(&mut self, request: &Request, outcome: CloseOutcome) {
+        if let CloseOutcome::Closed { token, .. } = outcome {
+            self.judge.force_released(self.now, request.name, token.0);
+        }
+        let after = self.dice.between(20..=500);
+        self.wake_client(request.client, after);
     }
 
     fn told_renewal(

@@ -5,7 +5,7 @@ use crate::clock::PartyClock;
 use crate::faults::Fault;
 use crate::world::{Ask, Event, Phase, Request, World};
 use holdfast_gateway::names::{ClientId, LockName, RequestId, Token};
-use holdfast_gateway::service::{Acquire, Release, Renew};
+use holdfast_gateway::service::{Acquire, ForceRelease, Release, Renew};
 use holdfast_gateway::time::Millis;
 
 impl World {
@@ -153,6 +153,23 @@ impl World {
             metadata: None,
         };
         let request = self.new_request(client, Ask::Acquire(acquire), name, ttl_ms);
+        self.ask(client, request);
+    }
+
+    /// It has no patience with whoever holds the name that it wants.
+    pub(super) fn force_release(&mut self, client: usize) {
+        let Some(name) = self.clients[client].name() else {
+            return;
+        };
+        let Ok(lock_name) = LockName::new(&Self::name(name)) else {
+            return;
+        };
+        let force = ForceRelease {
+            name: lock_name,
+            immediate: self.dice.per_mille(250),
+        };
+        self.judge.force_asked(name, force.immediate);
+        let request = self.new_request(client, Ask::ForceRelease(force), name, 0);
         self.ask(client, request);
     }
 

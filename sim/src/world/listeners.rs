@@ -96,6 +96,7 @@ impl World {
         self.figures.event(match &outcome {
             ForwardOutcome::Renew(_) => "forwards answered: renewals",
             ForwardOutcome::Release(_) => "forwards answered: releases",
+            ForwardOutcome::Close(_) => "forwards answered: force-releases",
             ForwardOutcome::NotTheirs => "forwards answered: not mine",
             ForwardOutcome::Failed(_) => "forwards answered: not known",
         });

@@ -8,7 +8,8 @@ use crate::gateway::EngineAt;
 use holdfast_gateway::engine::{Answer, Course, Input, Owner, Ticket};
 use holdfast_gateway::lock_id::LockId;
 use holdfast_gateway::service::{
-    Acquire, AcquireOutcome, Forward, ForwardOutcome, Release, ReleaseOutcome, Renew, RenewOutcome,
+    Acquire, AcquireOutcome, CloseOutcome, ForceRelease, Forward, ForwardOutcome, Release,
+    ReleaseOutcome, Renew, RenewOutcome,
 };
 use holdfast_gateway::time::Millis;
 use holdfast_judge::{Asked, Client, HoldNo, Rule};
@@ -31,6 +32,7 @@ pub(crate) enum Ask {
     Acquire(Acquire),
     Renew(Renew),
     Release(Release),
+    ForceRelease(ForceRelease),
 }
 
 /// See the module.
@@ -91,6 +93,7 @@ impl World {
             Ask::Acquire(_) => "acquire",
             Ask::Renew(_) => "renew",
             Ask::Release(_) => "release",
+            Ask::ForceRelease(_) => "force-release",
         };
         let token = request.hold.map(|hold| self.judge.hold(hold).token);
         let note = (
@@ -205,6 +208,11 @@ impl World {
                 let input = |ticket| Input::Acquire(ticket, shard, acquire);
                 return self.ask_engine(arrival, input);
             }
+            Ask::ForceRelease(force) => {
+                let force = force.clone();
+                let input = |ticket| Input::ForceRelease(ticket, shard, force);
+                return self.ask_engine(arrival, input);
+            }
             Ask::Renew(Renew { lock_id, .. }) | Ask::Release(Release { lock_id, .. }) => {
                 let task = &process.engines[self.cluster_for(gateway, request)];
                 Course::of_request(&task.owners, &process.table, &task.cluster, lock_id)
@@ -216,7 +224,7 @@ impl World {
     /// The cluster whose engine a gateway asks first.
     fn cluster_for(&self, gateway: usize, request: &Request) -> usize {
         let lock_id = match &request.ask {
-            Ask::Acquire(_) => None,
+            Ask::Acquire(_) | Ask::ForceRelease(_) => None,
             Ask::Renew(renew) => Some(&renew.lock_id),
             Ask::Release(release) => Some(&release.lock_id),
         };
@@ -242,7 +250,9 @@ impl World {
         let forward = match &request.ask {
             Ask::Renew(renew) => Forward::Renew(renew.clone()),
             Ask::Release(release) => Forward::Release(release.clone()),
-            Ask::Acquire(_) => unreachable!("only requests about a hold have a course"),
+            Ask::Acquire(_) | Ask::ForceRelease(_) => {
+                unreachable!("only requests about a hold have a course")
+            }
         };
         match course {
             Course::Answer(outcome) => {
@@ -450,8 +460,11 @@ pub(crate) fn summary(answer: &Answer) -> (&'static str, u64) {
         Answer::Renew(Ok(RenewOutcome::Ended(_))) => ("ended", 0),
         Answer::Release(Ok(ReleaseOutcome::Released)) => ("released", 0),
         Answer::Release(Ok(ReleaseOutcome::TokenMismatch)) => ("token mismatch", 0),
-        Answer::Acquire(Err(error)) | Answer::Renew(Err(error)) | Answer::Release(Err(error)) => {
-            (error.code.as_str(), error.retry_after.as_ms())
-        }
+        Answer::Close(Ok(CloseOutcome::Closed { token, .. })) => ("force-released", token.0),
+        Answer::Close(Ok(CloseOutcome::NotHeld)) => ("nothing to force-release", 0),
+        Answer::Acquire(Err(error))
+        | Answer::Renew(Err(error))
+        | Answer::Release(Err(error))
+        | Answer::Close(Err(error)) => (error.code.as_str(), error.retry_after.as_ms()),
     }
 }
