@@ -347,6 +347,24 @@ fn a_request_follows_the_guard_whatever_the_map_says_and_tokens_grow() {
 }
 
 #[test]
+fn a_source_is_asked_only_as_long_as_the_guard_names_it() {
+    let mut pair = Pair::ready();
+    pair.shard_leaves();
+    let first = pair.granted(B, "one");
+    let guard = pair.read(B, "/holdfast/shards/").remove(0);
+    let arriving = Guard::from_value(&guard.key, &guard.value).unwrap();
+    let here = Guard {
+        from: None,
+        ..arriving
+    };
+    pair.put(B, keys::guard(SHARD), here.to_value());
+    // The source may be gone for good from now on.
+    pair.withheld = |at, _| at == A;
+    let ticket = pair.acquire_name(B, "two", "m");
+    assert!(pair.grant_of(ticket).token > first.token);
+}
+
+#[test]
 fn a_release_in_the_middle_of_a_move_leaves_no_copy_behind() {
     let mut pair = Pair::ready();
     let grant = pair.granted(A, "one");

@@ -17,6 +17,9 @@ use std::time::Duration;
 
 /// Between two looks of a watching command.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Locks are counted key by key, which costs etcd time that moves and acquires need too: before the next
+/// count a watching command rests so many times as long as the last one took.
+const REST: u64 = 10;
 /// In a table, shards that are neither waiting nor done; more than these are counted only.
 const SHARDS_SHOWN_MAX: usize = 24;
 
@@ -26,7 +29,7 @@ pub(super) async fn run(args: &StatusArgs) -> Result<Printed, Failure> {
     match args.watch {
         true => watch(&connection, &link, args.connection.output).await,
         false => {
-            let view = look(&connection, &link).await?;
+            let view = look(&connection, &link, &mut Counted::default()).await?;
             Ok(Printed {
                 text: print(&view, args.connection.output),
                 code: view.code(),
@@ -42,9 +45,9 @@ pub(super) async fn watch(
     output: Output,
 ) -> Result<Printed, Failure> {
     let screen = output == Output::Text && std::io::stdout().is_terminal();
-    let mut last = String::new();
+    let (mut last, mut counted) = (String::new(), Counted::default());
     loop {
-        let view = look(connection, link).await?;
+        let view = look(connection, link, &mut counted).await?;
         let text = print(&view, output);
         if view.state != State::Moving {
             let code = match view.state {
@@ -147,7 +150,11 @@ impl View {
     }
 }
 
-async fn look(connection: &Connection<'_>, link: &HomeLink) -> Result<View, Failure> {
+async fn look(
+    connection: &Connection<'_>,
+    link: &HomeLink,
+    counted: &mut Counted,
+) -> Result<View, Failure> {
     let home = link.look().await?;
     let present = home.map.version();
     let gateways = home.gateways.iter().map(|it| GatewayView {
@@ -167,11 +174,15 @@ async fn look(connection: &Connection<'_>, link: &HomeLink) -> Result<View, Fail
         map_version: present,
         gateways: gateways.collect(),
         driver: home.driver.clone(),
-        rollout: rollout(connection, &home).await?,
+        rollout: rollout(connection, &home, counted).await?,
     })
 }
 
-async fn rollout(connection: &Connection<'_>, home: &Home) -> Result<Option<RolloutView>, Failure> {
+async fn rollout(
+    connection: &Connection<'_>,
+    home: &Home,
+    counted: &mut Counted,
+) -> Result<Option<RolloutView>, Failure> {
     let Some(rollout) = &home.rollout else {
         return Ok(None);
     };
@@ -227,7 +238,7 @@ async fn rollout(connection: &Connection<'_>, home: &Home) -> Result<Option<Roll
         problem: rollout.problem.clone(),
         shards: total,
         done,
-        locks_left: locks_left(&links, home, &unreachable).await,
+        locks_left: counted.locks_left(&links, home, &unreachable).await,
         absent: absent.collect(),
         unreachable,
         moving: shards,
@@ -246,6 +257,30 @@ async fn surveys(
         Some((name.clone(), Survey::from_reply(reply)))
     });
     join_all(asked).await.into_iter().flatten().collect()
+}
+
+/// The last count of the locks that are left to move.
+#[derive(Default)]
+struct Counted {
+    locks: u64,
+    next_unix_ms: u64,
+}
+
+impl Counted {
+    async fn locks_left(
+        &mut self,
+        links: &ClusterLinks,
+        home: &Home,
+        unreachable: &BTreeSet<ClusterName>,
+    ) -> u64 {
+        let began = clock::unix_ms();
+        if began >= self.next_unix_ms {
+            self.locks = locks_left(links, home, unreachable).await;
+            let now = clock::unix_ms();
+            self.next_unix_ms = now + REST * now.saturating_sub(began);
+        }
+        self.locks
+    }
 }
 
 /// Locks of moving shards that are still in the cluster that their shard leaves.
