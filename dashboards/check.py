@@ -30,6 +30,7 @@ FOREIGN = {
 WITHOUT_A_PANEL = {
     "holdfast_reload_failing": "says whether a changed file was refused; the log says why",
     "holdfast_reloads_total": "counts the same",
+    "holdfast_tls_handshakes_failed_total": "scanners knock on every port; of use when a client cannot connect",
     "holdfast_build_info": "gives the variables of the dashboards and their annotation of versions",
 }
 

@@ -17,6 +17,7 @@ use crate::service::{
 };
 use crate::supervisor;
 use crate::time::{BootClock, Millis};
+use crate::tls::{ClientFiles, ClientTls, Inside, ServerFiles, ServerTls};
 use anyhow::Context;
 use holdfast_store::etcd::{Credentials, EtcdConfig, EtcdTls, TlsIdentity};
 use holdfast_store::{EtcdStore, Store};
@@ -63,8 +64,11 @@ struct Parts {
     /// Home, if maps can change there.
     home: Option<Arc<dyn Store>>,
     auth: config::Auth,
+    tls: Option<ServerFiles>,
+    admin_tls: Option<ServerFiles>,
     /// Where other gateways are listened to, if there can be any.
     peers: Option<(TcpListener, PeerSecret)>,
+    peer_tls: Option<(ServerFiles, ClientFiles)>,
 }
 
 /// Runs one process with embedded clusters until it is told to stop, its engines on a runtime of
@@ -103,7 +107,10 @@ pub async fn run_dev(
         driver,
         home: None,
         auth: config::Auth::None { insecure: true },
+        tls: None,
+        admin_tls: None,
         peers: None,
+        peer_tls: None,
     };
     run(parts, clock, ready).await
 }
@@ -127,6 +134,7 @@ pub async fn run_serve(
         .with_context(|| format!("cannot listen on {} (peer_listen)", config.peer_listen))?;
     let peer_url = match config.peer_url {
         Some(url) => url,
+        None if config.peer_tls.is_some() => format!("https://{}", peer_listener.local_addr()?),
         None => format!("http://{}", peer_listener.local_addr()?),
     };
     let secret = match &config.peer_secret_file {
@@ -151,7 +159,10 @@ pub async fn run_serve(
         driver,
         home: Some(home),
         auth: config.auth,
+        tls: config.tls,
+        admin_tls: config.admin_tls,
         peers: Some((peer_listener, secret)),
+        peer_tls: config.peer_tls,
     };
     run(parts, Arc::new(BootClock), ready).await
 }
@@ -170,8 +181,14 @@ async fn run(
         admin: admin_listener.local_addr()?,
     };
 
+    let metrics = Arc::new(Metrics::default());
+    let tls = server_tls(parts.tls, Inside::Both, &metrics)?;
+    let admin_tls = server_tls(parts.admin_tls, Inside::Http1, &metrics)?;
+    let (peer_server, peer_client) = parts.peer_tls.unzip();
+    let peer_server = server_tls(peer_server, Inside::Http1, &metrics)?;
+    let peer_client = client_tls(peer_client, &metrics)?;
     let forwarding: Arc<dyn Forwarding> = match &parts.peers {
-        Some((_, secret)) => Arc::new(Peers::new(secret.clone(), Arc::clone(&clock))),
+        Some((_, secret)) => Arc::new(Peers::new(secret.clone(), peer_client, Arc::clone(&clock))),
         None => Arc::new(Alone),
     };
     let me = (
@@ -188,11 +205,16 @@ async fn run(
     );
     let service = Arc::new(service);
     if let Some((listener, secret)) = parts.peers {
-        tokio::spawn(peer::listen(listener, secret, Arc::clone(&service)));
+        tokio::spawn(peer::listen(
+            listener,
+            peer_server,
+            secret,
+            Arc::clone(&service),
+        ));
     }
     let map = parts.source.status();
     tokio::spawn(parts.driver.run());
-    let (metrics, lifecycle) = (Arc::new(Metrics::default()), Lifecycle::default());
+    let lifecycle = Lifecycle::default();
     if let Some(home) = parts.home {
         let (stores, source) = (Arc::clone(&service), parts.source.clone());
         let stores: Box<StoresOf> = Box::new(move |cluster| stores.store(cluster));
@@ -207,7 +229,7 @@ async fn run(
         map,
         lifecycle: lifecycle.clone(),
     };
-    let admin_thread = admin::start(admin_listener, admin_page)?;
+    let admin_thread = admin::start(admin_listener, admin_tls, admin_page)?;
     let auth = who_may(parts.auth, parts.listen, &metrics)?;
     let edge = Edge::new(
         Arc::clone(&service),
@@ -217,7 +239,7 @@ async fn run(
         lifecycle.clone(),
         auth,
     );
-    let mut served = tokio::spawn(http::serve(listener, Arc::new(edge)));
+    let mut served = tokio::spawn(http::serve(listener, tls, Arc::new(edge)));
     tracing::info!(public = %addresses.public, admin = %addresses.admin, "listening");
     supervisor::start(Arc::clone(&service), lifecycle.clone(), engines);
 
@@ -232,6 +254,34 @@ async fn run(
         tracing::error!("the admin thread panicked");
     }
     stopped
+}
+
+/// Follows the files of a listener's TLS.
+fn server_tls(
+    files: Option<ServerFiles>,
+    inside: Inside,
+    metrics: &Arc<Metrics>,
+) -> anyhow::Result<Option<Arc<ServerTls>>> {
+    let Some(files) = files else { return Ok(None) };
+    let follow = Follow::new(files.paths());
+    let tls = ServerTls::load(files, inside)?;
+    let followed = Arc::clone(&tls);
+    let read = move || followed.reload();
+    tokio::spawn(follow.run(Reloaded::Tls, Arc::clone(metrics), read));
+    Ok(Some(tls))
+}
+
+fn client_tls(
+    files: Option<ClientFiles>,
+    metrics: &Arc<Metrics>,
+) -> anyhow::Result<Option<Arc<ClientTls>>> {
+    let Some(files) = files else { return Ok(None) };
+    let follow = Follow::new(files.paths());
+    let tls = ClientTls::load(files)?;
+    let followed = Arc::clone(&tls);
+    let read = move || followed.reload();
+    tokio::spawn(follow.run(Reloaded::Tls, Arc::clone(metrics), read));
+    Ok(Some(tls))
 }
 
 /// Whom the public listener knows; the roll is followed from now on.

@@ -25,3 +25,4 @@ pub mod rollout;
 pub mod service;
 mod supervisor;
 pub mod time;
+pub mod tls;

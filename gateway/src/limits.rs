@@ -60,6 +60,22 @@ pub const ACCEPT_BACKLOG: u32 = 4_096;
 pub const HEADER_TIMEOUT: Millis = Millis::from_secs(10);
 /// From the end of the headers to the end of the body.
 pub const BODY_TIMEOUT: Millis = Millis::from_secs(10);
+/// From a connection to the end of its TLS handshake: two round trips and some arithmetic.
+pub const TLS_HANDSHAKE_TIMEOUT: Millis = Millis::from_secs(10);
+/// Requests of one HTTP/2 connection that are under way at once: a client with more opens another.
+pub const HTTP2_STREAMS_MAX: u32 = 128;
+/// Requests of one HTTP/2 connection that were taken back and are still remembered; past it the
+/// connection is ended.
+pub const HTTP2_RESETS_PENDING_MAX: usize = 32;
+/// Headers of an HTTP/2 request, each counted with 32 bytes more.
+pub const HTTP2_HEADER_BYTES_MAX: u32 = 16 * 1024;
+/// What is kept for one HTTP/2 request whose client does not read: replies to large batches wait
+/// for it in pieces.
+pub const HTTP2_SEND_BYTES_MAX: usize = 64 * 1024;
+/// An HTTP/2 connection is asked so often whether it is there.
+pub const HTTP2_PING_INTERVAL: Millis = Millis::from_secs(30);
+/// And is cut off when it does not answer in this time.
+pub const HTTP2_PING_TIMEOUT: Millis = Millis::from_secs(10);
 /// A connection on which nothing happens is kept for at least this and at most twice this. Longer
 /// than a load balancer keeps its side (usually 60 s), or it would send into a closing one.
 pub const IDLE_TIMEOUT: Millis = Millis::from_secs(90);

@@ -32,6 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const REQUESTS: &str = "holdfast_http_requests_total";
 const DURATION: &str = "holdfast_http_request_duration_seconds";
 const LOCK_CALLS: &str = "holdfast_lock_calls_total";
+const HANDSHAKES_FAILED: &str = "holdfast_tls_handshakes_failed_total";
 const RELOADS: &str = "holdfast_reloads_total";
 const RELOAD_FAILING: &str = "holdfast_reload_failing";
 const CONNECTIONS: &str = "holdfast_http_connections";
@@ -44,6 +45,7 @@ pub struct Metrics {
     durations: [Latency; Operation::ALL.len()],
     connections: AtomicU64,
     connections_refused: Counter,
+    handshakes_failed: Counter,
     reloads: [[Counter; 2]; Reloaded::ALL.len()],
     reload_failing: [AtomicBool; Reloaded::ALL.len()],
     handle: PrometheusHandle,
@@ -82,6 +84,7 @@ impl Default for Metrics {
             durations: Default::default(),
             connections: AtomicU64::new(0),
             connections_refused: counter(&recorder, CONNECTIONS_REFUSED, &[]),
+            handshakes_failed: counter(&recorder, HANDSHAKES_FAILED, &[]),
             reloads: Reloaded::ALL.map(|what| {
                 ["refused", "ok"].map(|outcome| {
                     let labels = [("what", what.as_str()), ("outcome", outcome)];
@@ -114,6 +117,11 @@ impl Metrics {
     /// A connection ended.
     pub fn connection_closed(&self) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A client of the public listener did not get through its TLS handshake.
+    pub fn handshake_failed(&self) {
+        self.handshakes_failed.increment(1);
     }
 
     /// Files have changed and were read; `good`: what they say counts now.
@@ -189,6 +197,10 @@ fn describe(recorder: &PrometheusRecorder) {
         (
             CONNECTIONS_REFUSED,
             "Connections refused because there are too many.",
+        ),
+        (
+            HANDSHAKES_FAILED,
+            "Connections of clients whose TLS handshake failed.",
         ),
         (
             RELOADS,

@@ -5,17 +5,23 @@ use crate::http::{Timeouts, serve_connection};
 use crate::lifecycle::Phase;
 use crate::limits;
 use crate::service::Locks;
+use crate::tls::ServerTls;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 
 /// Answers on `listener`, on a thread of its own, until the lifecycle is in [`Phase::Done`].
 ///
 /// # Errors
 /// When the thread or its runtime cannot be started.
-pub fn start<L: Locks>(listener: TcpListener, admin: Admin<L>) -> io::Result<JoinHandle<()>> {
+pub fn start<L: Locks>(
+    listener: TcpListener,
+    tls: Option<Arc<ServerTls>>,
+    admin: Admin<L>,
+) -> io::Result<JoinHandle<()>> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -26,10 +32,14 @@ pub fn start<L: Locks>(listener: TcpListener, admin: Admin<L>) -> io::Result<Joi
     };
     std::thread::Builder::new()
         .name("admin".to_owned())
-        .spawn(move || runtime.block_on(serve(listener, Arc::new(admin))))
+        .spawn(move || runtime.block_on(serve(listener, tls, Arc::new(admin))))
 }
 
-async fn serve<L: Locks>(listener: tokio::net::TcpListener, admin: Arc<Admin<L>>) {
+async fn serve<L: Locks>(
+    listener: tokio::net::TcpListener,
+    tls: Option<Arc<ServerTls>>,
+    admin: Arc<Admin<L>>,
+) {
     let places = Arc::new(Semaphore::new(limits::ADMIN_CONNECTIONS_MAX));
     let lifecycle = admin.lifecycle.clone();
     let mut done = std::pin::pin!(lifecycle.reached(Phase::Done));
@@ -44,20 +54,31 @@ async fn serve<L: Locks>(listener: tokio::net::TcpListener, admin: Arc<Admin<L>>
         };
         // Past the limit a connection is only closed: those who ask here ask again.
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-            let admin = Arc::clone(&admin);
+            let (admin, tls) = (Arc::clone(&admin), tls.clone());
             tokio::spawn(async move {
-                let (timeouts, last) = (Timeouts::default(), Phase::Done);
-                serve_connection(
-                    stream,
-                    timeouts,
-                    &admin.lifecycle,
-                    last,
-                    &(),
-                    async |request| admin.answer(&request),
-                )
-                .await;
+                match tls {
+                    None => serve_one(stream, &admin).await,
+                    Some(tls) => {
+                        if let Ok(stream) = tls.accept(stream).await {
+                            serve_one(stream, &admin).await;
+                        }
+                    }
+                }
                 drop(place);
             });
         }
     }
+}
+
+async fn serve_one<L: Locks, S: AsyncRead + AsyncWrite + Unpin>(stream: S, admin: &Admin<L>) {
+    let (timeouts, last) = (Timeouts::default(), Phase::Done);
+    serve_connection(
+        stream,
+        timeouts,
+        &admin.lifecycle,
+        last,
+        &(),
+        async |request| admin.answer(&request),
+    )
+    .await;
 }

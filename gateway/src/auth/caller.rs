@@ -169,7 +169,17 @@ const UNKNOWN_TOKEN: Stranger = Stranger {
 impl AuthMode {
     /// What the configuration calls so.
     pub fn of(name: &str) -> Option<Self> {
-        (name == "tokens").then_some(Self::Tokens)
+        let known = [Self::Tokens, Self::Certificates, Self::TokensOrCertificates];
+        known.into_iter().find(|mode| mode.as_str() == name)
+    }
+
+    /// Whether clients may show certificates, and whether they must.
+    pub fn client_certificates(self) -> (bool, bool) {
+        match self {
+            Self::Tokens => (false, false),
+            Self::TokensOrCertificates => (true, false),
+            Self::Certificates => (true, true),
+        }
     }
 
     /// As the configuration calls it.
@@ -253,7 +263,7 @@ mod tests {
         let entry = |bits: &u8| RollEntry {
             name: bits.to_string(),
             token_sha256: vec![token(*bits).hash().to_hex()],
-            san: vec![format!("host-{bits}")],
+            san: vec![format!("dns:host-{bits}")],
             ..RollEntry::default()
         };
         let file = RollFile {
@@ -276,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_token_tells_who_asks_each_time_anew() {
-        let caller = caller(AuthMode::Tokens, &["host-2"]);
+        let caller = caller(AuthMode::Tokens, &["dns:host-2"]);
         for _ in 0..2 {
             assert_eq!(name(&caller, Some(&header(1))).as_deref(), Ok("1"));
             assert_eq!(name(&caller, Some(&header(1))).as_deref(), Ok("1"));
@@ -306,23 +316,28 @@ mod tests {
             (
                 AuthMode::Certificates,
                 None,
-                &["host-9", "host-1"][..],
+                &["dns:host-9", "dns:host-1"][..],
                 Ok("1"),
             ),
-            (AuthMode::Certificates, Some(2), &["host-1"], Ok("1")),
+            (AuthMode::Certificates, Some(2), &["dns:host-1"], Ok("1")),
             (AuthMode::Certificates, Some(2), &[], Err(())),
-            (AuthMode::Certificates, None, &["host-9"], Err(())),
-            (AuthMode::TokensOrCertificates, None, &["host-1"], Ok("1")),
+            (AuthMode::Certificates, None, &["dns:host-9"], Err(())),
+            (
+                AuthMode::TokensOrCertificates,
+                None,
+                &["dns:host-1"],
+                Ok("1"),
+            ),
             (
                 AuthMode::TokensOrCertificates,
                 Some(2),
-                &["host-1"],
+                &["dns:host-1"],
                 Ok("2"),
             ),
             (
                 AuthMode::TokensOrCertificates,
                 Some(9),
-                &["host-1"],
+                &["dns:host-1"],
                 Err(()),
             ),
             (AuthMode::TokensOrCertificates, None, &[], Err(())),

@@ -27,7 +27,8 @@ pub struct RollEntry {
     /// The SHA-256 of each of its tokens, in hexadecimal; several while one is being replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub token_sha256: Vec<String>,
-    /// Names in its certificates (subject alternative names: DNS names, URIs, IP addresses).
+    /// Subject alternative names of its certificates, each with its kind: `dns:`, `uri:`, `ip:` or
+    /// `email:`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub san: Vec<String>,
     /// Prefixes of the lock names that it may acquire.
@@ -122,8 +123,11 @@ impl Roll {
         }
         for san in &written.san {
             match self.by_san.entry(san.as_str().into()) {
-                Place::Vacant(place) if !san.is_empty() => drop(place.insert(Arc::clone(entry))),
-                _ => complain("san: is empty or there twice".to_owned()),
+                Place::Vacant(place) if is_san(san) => drop(place.insert(Arc::clone(entry))),
+                Place::Vacant(_) => complain(
+                    "san: must begin with dns:, uri:, ip: or email:, in lower case".to_owned(),
+                ),
+                Place::Occupied(_) => complain("san: it is there twice".to_owned()),
             }
         }
     }
@@ -139,6 +143,17 @@ impl Roll {
     pub(super) fn by_san(&self, san: &str) -> Option<&Arc<Entry>> {
         self.by_san.get(san)
     }
+}
+
+fn is_san(san: &str) -> bool {
+    let lower = san
+        .strip_prefix("dns:")
+        .is_none_or(|name| name.to_ascii_lowercase() == name);
+    let kinds = ["dns:", "uri:", "ip:", "email:"];
+    lower
+        && kinds
+            .iter()
+            .any(|kind| san.len() > kind.len() && san.starts_with(kind))
 }
 
 fn read_entry(written: &RollEntry) -> Result<Entry, String> {
@@ -181,7 +196,7 @@ mod tests {
         let roll = format!(
             "[[principal]]\nname = \"billing\"\ntoken_sha256 = [\"{}\", \"{}\"]\n\
              acquire = [\"billing/\"]\n\
-             [[principal]]\nname = \"ops\"\nsan = [\"spiffe://prod/ops\"]\nadmin = [\"\"]\n",
+             [[principal]]\nname = \"ops\"\nsan = [\"uri:spiffe://prod/ops\"]\nadmin = [\"\"]\n",
             hash(1),
             hash(2)
         );
@@ -194,9 +209,9 @@ mod tests {
             assert!(!entry.rights.may(Right::Inspect, "billing/1"));
         }
         assert!(roll.by_token(b"hft_other").is_none());
-        let ops = roll.by_san("spiffe://prod/ops").unwrap();
+        let ops = roll.by_san("uri:spiffe://prod/ops").unwrap();
         assert!(ops.rights.may(Right::Admin, "billing/1"));
-        assert!(roll.by_san("spiffe://prod").is_none());
+        assert!(roll.by_san("uri:spiffe://prod").is_none());
     }
 
     #[test]
@@ -226,8 +241,8 @@ mod tests {
                 "acquire: allowed",
             ),
             (
-                "[[principal]]\nname = \"a\"\nsan = [\"s\", \"s\"]\n",
-                "san: is empty or there twice",
+                "[[principal]]\nname = \"a\"\nsan = [\"dns:s\", \"dns:s\"]\n",
+                "san: it is there twice",
             ),
             ("[[principal]\n", "line 1: "),
             (

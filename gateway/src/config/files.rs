@@ -3,11 +3,12 @@
 use super::problems::Problems;
 use super::{Auth, Config};
 use crate::auth::Roll;
+use crate::tls::{ClientTls, Inside, ServerTls};
 use anyhow::Context as _;
 use std::fs::File;
 use std::path::Path;
 
-/// Opens each, and reads the roll only.
+/// Opens each, and reads the roll and the certificates.
 pub(super) fn check(config: &Config) -> Result<(), Problems> {
     let home = &config.home;
     let identity = home.identity.as_ref();
@@ -38,7 +39,29 @@ pub(super) fn check(config: &Config) -> Result<(), Problems> {
     {
         problems.add("auth.principals_file", format!("{error:#}"));
     }
+    check_tls(config, &mut problems);
     problems.or(())
+}
+
+fn check_tls(config: &Config, problems: &mut Problems) {
+    let peer = config.peer_tls.as_ref();
+    let servers = [
+        ("tls", config.tls.as_ref(), Inside::Both),
+        ("admin_tls", config.admin_tls.as_ref(), Inside::Http1),
+        ("peer", peer.map(|(server, _)| server), Inside::Http1),
+    ];
+    for (place, files, inside) in servers {
+        if let Some(files) = files
+            && let Err(error) = ServerTls::load(files.clone(), inside)
+        {
+            problems.add(place, format!("{error:#}"));
+        }
+    }
+    if let Some((_, files)) = peer
+        && let Err(error) = ClientTls::load(files.clone())
+    {
+        problems.add("peer", format!("{error:#}"));
+    }
 }
 
 /// Reads the roll.

@@ -20,6 +20,7 @@ use crate::auth::AuthMode;
 use crate::http::EdgeSettings;
 use crate::lifecycle::StopPlan;
 use crate::time::Millis;
+use crate::tls::{ClientFiles, ServerFiles};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,12 @@ pub struct Config {
     pub worker_threads: usize,
     /// The cluster that holds the shard map.
     pub home: Home,
+    /// TLS on the public listener.
+    pub tls: Option<ServerFiles>,
+    /// TLS on the admin listener.
+    pub admin_tls: Option<ServerFiles>,
+    /// TLS between gateways.
+    pub peer_tls: Option<(ServerFiles, ClientFiles)>,
     /// How clients prove who they are.
     pub auth: Auth,
     /// Holds what gateways prove each other who they are with.

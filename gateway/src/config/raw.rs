@@ -15,6 +15,8 @@ pub(super) struct Raw {
     pub(super) state_dir: Option<PathBuf>,
     pub(super) worker_threads: Option<u64>,
     pub(super) home: RawHome,
+    pub(super) tls: RawTls,
+    pub(super) admin_tls: RawAdminTls,
     pub(super) auth: RawAuth,
     pub(super) peer: RawPeer,
     pub(super) limits: RawLimits,
@@ -37,6 +39,21 @@ pub(super) struct RawHome {
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+pub(super) struct RawTls {
+    pub(super) cert: Option<PathBuf>,
+    pub(super) key: Option<PathBuf>,
+    pub(super) client_ca: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawAdminTls {
+    pub(super) cert: Option<PathBuf>,
+    pub(super) key: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct RawAuth {
     pub(super) mode: Option<String>,
     pub(super) principals_file: Option<PathBuf>,
@@ -47,6 +64,9 @@ pub(super) struct RawAuth {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawPeer {
     pub(super) secret_file: Option<PathBuf>,
+    pub(super) cert: Option<PathBuf>,
+    pub(super) key: Option<PathBuf>,
+    pub(super) cacert: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -98,6 +118,8 @@ impl Raw {
         };
         let (bounds, timeouts) = (config.edge.bounds, config.edge.timeouts);
         let ms = |time: Millis| Some(time.as_ms());
+        let (tls, admin_tls) = (config.tls.as_ref(), config.admin_tls.as_ref());
+        let peer_tls = config.peer_tls.as_ref();
         let (cert, key) = config.home.identity.clone().unzip();
         let (user, password_file) = config.home.user.clone().unzip();
         Self {
@@ -115,6 +137,15 @@ impl Raw {
                 user,
                 password_file,
             },
+            tls: RawTls {
+                cert: tls.map(|tls| tls.cert.clone()),
+                key: tls.map(|tls| tls.key.clone()),
+                client_ca: tls.and_then(|tls| tls.client_ca.clone()),
+            },
+            admin_tls: RawAdminTls {
+                cert: admin_tls.map(|tls| tls.cert.clone()),
+                key: admin_tls.map(|tls| tls.key.clone()),
+            },
             auth: RawAuth {
                 mode: Some(mode.to_owned()),
                 principals_file,
@@ -122,6 +153,9 @@ impl Raw {
             },
             peer: RawPeer {
                 secret_file: config.peer_secret_file.clone(),
+                cert: peer_tls.map(|(server, _)| server.cert.clone()),
+                key: peer_tls.map(|(server, _)| server.key.clone()),
+                cacert: peer_tls.map(|(_, client)| client.cacert.clone()),
             },
             limits: RawLimits {
                 ttl_ms_min: ms(bounds.ttl_min),

@@ -275,3 +275,33 @@ fn authentication_is_open_to_others_than_this_machine() {
         assert_eq!(problems.list()[0].place, place, "{to}");
     }
 }
+
+#[test]
+fn tls_is_for_every_listener_and_certificates_show_who_asks() {
+    let text = SMALLEST
+        .replace(
+            "mode = \"none\"",
+            "mode = \"mtls\"\nprincipals_file = \"p.toml\"",
+        )
+        .replace("http://127.0.0.1:7070", "https://127.0.0.1:7070");
+    let tls = "[tls]\ncert = \"c\"\nkey = \"k\"\nclient_ca = \"ca\"\n";
+    let others = "[admin_tls]\ncert = \"c\"\nkey = \"k\"\n\
+                  [peer]\ncert = \"c\"\nkey = \"k\"\ncacert = \"ca\"\n";
+    let whole = format!("{text}{tls}{others}");
+    let config = read(&whole, &[]).unwrap();
+    assert!(config.tls.as_ref().unwrap().client_cert_needed);
+    assert!(config.admin_tls.is_some() && config.peer_tls.is_some());
+    assert_eq!(read(&config.to_toml(), &[]).unwrap(), config);
+    let either = whole.replace("\"mtls\"", "\"tokens_or_mtls\"");
+    assert!(!read(&either, &[]).unwrap().tls.unwrap().client_cert_needed);
+    for (from, to, place) in [
+        ("client_ca = \"ca\"\n", "", "tls.client_ca"),
+        (tls, "", "tls.client_ca"),
+        ("\"mtls\"", "\"tokens\"", "tls.client_ca"),
+        ("https://127", "http://127", "peer_url"),
+        ("\ncacert = \"ca\"", "", "peer.cacert"),
+    ] {
+        let problems = read(&whole.replace(from, to), &[]).unwrap_err();
+        assert_eq!(problems.list()[0].place, place, "{from}");
+    }
+}

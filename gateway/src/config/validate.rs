@@ -3,13 +3,16 @@
 
 use super::check::{address, base_url, both, millis, whole, whole_seconds};
 use super::problems::Problems;
-use super::raw::{Raw, RawAuth, RawHome, RawHttp, RawLimits, RawLog, RawShutdown};
+use super::raw::{
+    Raw, RawAdminTls, RawAuth, RawHome, RawHttp, RawLimits, RawLog, RawPeer, RawShutdown, RawTls,
+};
 use super::{Auth, Config, Home, Log, LogFormat};
 use crate::auth::AuthMode;
 use crate::http::{Bounds, ConnectionsMax, EdgeSettings, Timeouts};
 use crate::lifecycle::StopPlan;
 use crate::limits;
 use crate::time::Millis;
+use crate::tls::{ClientFiles, ServerFiles};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use tracing_subscriber::EnvFilter;
@@ -44,6 +47,8 @@ pub(super) fn validate(raw: Raw, problems: &mut Problems) -> Config {
         let text = "is needed unless all three listeners are on loopback";
         problems.add("peer.secret_file", text);
     }
+    let auth = auth(raw.auth, listen, problems);
+    let peer_tls = peer_tls(&raw.peer, problems);
     let edge = edge(&raw.limits, &raw.http, problems);
     let group_ttl = group_ttl(raw.etcd.group_ttl_ms, edge.bounds, problems);
     let session = limits::SESSION_TTL_MIN..=limits::SESSION_TTL_MAX;
@@ -51,11 +56,19 @@ pub(super) fn validate(raw: Raw, problems: &mut Problems) -> Config {
         listen,
         admin_listen,
         peer_listen,
-        peer_url: peer_url(raw.peer_url.as_deref(), [listen, peer_listen], problems),
+        peer_url: peer_url(
+            raw.peer_url.as_deref(),
+            [listen, peer_listen],
+            peer_tls.is_some(),
+            problems,
+        ),
         state_dir: raw.state_dir.unwrap_or_else(|| PathBuf::from(STATE_DIR)),
         worker_threads: worker_threads(raw.worker_threads, problems),
         home: home(raw.home, problems),
-        auth: auth(raw.auth, listen, problems),
+        tls: tls(raw.tls, &auth, problems),
+        admin_tls: admin_tls(raw.admin_tls, problems),
+        peer_tls,
+        auth,
         peer_secret_file: raw.peer.secret_file,
         edge,
         session_ttl: whole_seconds(
@@ -86,10 +99,12 @@ fn check_listeners(listeners: [SocketAddr; 3], problems: &mut Problems) {
 fn peer_url(
     given: Option<&str>,
     [public, listen]: [SocketAddr; 2],
+    is_tls: bool,
     problems: &mut Problems,
 ) -> Option<String> {
+    let scheme = if is_tls { "https" } else { "http" };
     match given {
-        Some(given) => base_url("peer_url", given, &["http"], problems),
+        Some(given) => base_url("peer_url", given, &[scheme], problems),
         None if listen.port() == 0 => None,
         None if listen.ip().is_unspecified() => {
             let text = "is needed when peer_listen is no particular address of this machine";
@@ -102,7 +117,7 @@ fn peer_url(
             problems.add("peer_url", text);
             None
         }
-        None => Some(format!("http://{listen}")),
+        None => Some(format!("{scheme}://{listen}")),
     }
 }
 
@@ -153,6 +168,63 @@ fn home(raw: RawHome, problems: &mut Problems) -> Home {
     }
 }
 
+/// Clients are asked for certificates where those count.
+fn tls(raw: RawTls, auth: &Auth, problems: &mut Problems) -> Option<ServerFiles> {
+    let (wanted, needed) = match auth {
+        Auth::None { .. } => (false, false),
+        Auth::Known { mode, .. } => mode.client_certificates(),
+    };
+    let own = both(("tls.cert", "tls.key"), (raw.cert, raw.key), problems);
+    if wanted && raw.client_ca.is_none() {
+        let text = "is needed: the authorities of the clients' certificates, for this auth.mode";
+        problems.add("tls.client_ca", text);
+    }
+    if raw.client_ca.is_some() && !wanted {
+        let text = "is of use only with auth.mode = \"mtls\" or \"tokens_or_mtls\"";
+        problems.add("tls.client_ca", text);
+    }
+    if own.is_none() && (wanted || raw.client_ca.is_some()) {
+        problems.add(
+            "tls.cert",
+            "is needed, with tls.key: certificates are shown over TLS",
+        );
+    }
+    let (cert, key) = own?;
+    Some(ServerFiles {
+        cert,
+        key,
+        client_ca: raw.client_ca,
+        client_cert_needed: needed,
+    })
+}
+
+fn admin_tls(raw: RawAdminTls, problems: &mut Problems) -> Option<ServerFiles> {
+    let places = ("admin_tls.cert", "admin_tls.key");
+    let (cert, key) = both(places, (raw.cert, raw.key), problems)?;
+    Some(ServerFiles {
+        cert,
+        key,
+        client_ca: None,
+        client_cert_needed: false,
+    })
+}
+
+/// Each gateway shows its certificate where it listens and where it dials, and checks those of the
+/// others.
+fn peer_tls(raw: &RawPeer, problems: &mut Problems) -> Option<(ServerFiles, ClientFiles)> {
+    let own = (raw.cert.clone(), raw.key.clone());
+    let own = both(("peer.cert", "peer.key"), own, problems);
+    let places = ("peer.cert", "peer.cacert");
+    let ((cert, key), cacert) = both(places, (own, raw.cacert.clone()), problems)?;
+    let server = ServerFiles {
+        cert: cert.clone(),
+        key: key.clone(),
+        client_ca: Some(cacert.clone()),
+        client_cert_needed: true,
+    };
+    Some((server, ClientFiles { cacert, cert, key }))
+}
+
 /// There is no default: that nobody proves who they are must be said.
 fn auth(raw: RawAuth, listen: SocketAddr, problems: &mut Problems) -> Auth {
     let insecure = raw.insecure.unwrap_or(false);
@@ -169,7 +241,7 @@ fn auth(raw: RawAuth, listen: SocketAddr, problems: &mut Problems) -> Auth {
         return Auth::None { insecure };
     }
     if raw.principals_file.is_some() {
-        let text = "is of no use: auth.mode is not \"tokens\"";
+        let text = "is of no use with this auth.mode";
         problems.add("auth.principals_file", text);
     }
     match mode {
@@ -178,7 +250,10 @@ fn auth(raw: RawAuth, listen: SocketAddr, problems: &mut Problems) -> Auth {
             "auth.mode",
             "\"none\" is allowed only with `listen` on loopback, or with auth.insecure = true",
         ),
-        Some(_) => problems.add("auth.mode", "allowed are \"none\" and \"tokens\""),
+        Some(_) => problems.add(
+            "auth.mode",
+            "allowed are \"none\", \"tokens\", \"mtls\" and \"tokens_or_mtls\"",
+        ),
         None => problems.add(
             "auth.mode",
             "is needed: \"tokens\"; or \"none\", which lets everybody who reaches `listen` do \

@@ -15,21 +15,22 @@ use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Serves a connection until the client ends it, or the process is in phase `last`: then what is
 /// under way is finished. In [`Phase::Done`] it is cut off.
 ///
 /// `answer` gets every request that `express` does not answer at once, and the guard's own ones
 /// for what it refused ([`fault_of`](super::guard::fault_of)).
-pub(crate) async fn serve<X, A, F>(
-    stream: TcpStream,
+pub(crate) async fn serve<S, X, A, F>(
+    stream: S,
     timeouts: Timeouts,
     lifecycle: &Lifecycle,
     last: Phase,
     express: &X,
     answer: A,
 ) where
+    S: AsyncRead + AsyncWrite + Unpin,
     X: Express,
     A: Fn(Request<Incoming>) -> F,
     F: Future<Output = Reply>,

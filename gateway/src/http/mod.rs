@@ -19,6 +19,7 @@ mod edge;
 mod express;
 mod failure;
 mod guard;
+mod http2;
 mod operate;
 mod parse;
 mod query;

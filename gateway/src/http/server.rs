@@ -4,18 +4,21 @@ use super::client::Client;
 use super::connection;
 use super::edge::Edge;
 use super::failure::Failure;
-use super::reply;
+use super::{http2, reply};
+use crate::auth::{Caller, Certificate};
 use crate::lifecycle::Phase;
 use crate::limits;
 use crate::logs::Throttle;
 use crate::service::Locks;
 use crate::time::Clock;
+use crate::tls::{self, ServerTls};
 use holdfast_api::ErrorCode;
 use http_body_util::BodyExt as _;
+use hyper_util::rt::TokioIo;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -33,13 +36,18 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(limits::ACCEPT_BACKLOG)
 }
 
-/// Serves the lock API on `listener` until the lifecycle is in [`Phase::Finishing`] and every
+/// Serves the lock API on `listener`, over TLS if there is any, until the lifecycle is in [`Phase::Finishing`] and every
 /// connection has ended (in [`Phase::Done`] they are cut off).
-pub async fn serve<L: Locks, C: Clock>(listener: TcpListener, edge: Arc<Edge<L, C>>) {
+pub async fn serve<L: Locks, C: Clock>(
+    listener: TcpListener,
+    tls: Option<Arc<ServerTls>>,
+    edge: Arc<Edge<L, C>>,
+) {
     let connections_max = edge.settings.connections_max.0;
     let places = Arc::new(Semaphore::new(connections_max as usize));
     let refusals = Arc::new(Semaphore::new(limits::REFUSALS_MAX));
     let refusal = Arc::new(refusal().await);
+    let is_tls = tls.is_some();
     let (mut refused, mut broken) = (Throttle::default(), Throttle::default());
     let lifecycle = edge.lifecycle.clone();
     let mut finishing = std::pin::pin!(lifecycle.reached(Phase::Finishing));
@@ -61,21 +69,15 @@ pub async fn serve<L: Locks, C: Clock>(listener: TcpListener, edge: Arc<Edge<L, 
         // Replies are small and each is one write; waiting for more would only delay it.
         let _ = stream.set_nodelay(true);
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-            let edge = Arc::clone(&edge);
+            let (edge, tls) = (Arc::clone(&edge), tls.clone());
             edge.metrics.connection_opened();
             tokio::spawn(async move {
                 let metrics = Arc::clone(&edge.metrics);
                 let _open = OpenConnection(metrics);
-                let client = Client::new(&edge, None);
-                connection::serve(
-                    stream,
-                    edge.settings.timeouts,
-                    &edge.lifecycle,
-                    Phase::Finishing,
-                    &client,
-                    |request| edge.answer(&client.caller, request),
-                )
-                .await;
+                match tls {
+                    None => serve_http1(stream, &edge, None).await,
+                    Some(tls) => serve_tls(stream, &tls, edge).await,
+                }
                 drop(place);
             });
             continue;
@@ -88,7 +90,10 @@ pub async fn serve<L: Locks, C: Clock>(listener: TcpListener, edge: Arc<Edge<L, 
                 "connections refused: there are too many"
             );
         }
-        if let Ok(place) = Arc::clone(&refusals).try_acquire_owned() {
+        // Saying so in TLS would cost more than serving it; and nothing else would be understood.
+        if let Ok(place) = Arc::clone(&refusals).try_acquire_owned()
+            && !is_tls
+        {
             let refusal = Arc::clone(&refusal);
             tokio::spawn(async move {
                 refuse(stream, &refusal).await;
@@ -99,6 +104,37 @@ pub async fn serve<L: Locks, C: Clock>(listener: TcpListener, edge: Arc<Edge<L, 
     drop(listener);
     // All places are free when all connections have ended. The semaphore is never closed.
     let _ = places.acquire_many(connections_max).await;
+}
+
+async fn serve_tls<L: Locks, C: Clock>(stream: TcpStream, tls: &ServerTls, edge: Arc<Edge<L, C>>) {
+    // Strangers knock on every port; what came of each is of no interest.
+    let Ok(stream) = tls.accept(stream).await else {
+        return edge.metrics.handshake_failed();
+    };
+    let certificate = tls::certificate(&stream);
+    if tls::is_http2(&stream) {
+        let caller = Caller::new(Arc::clone(&edge.auth), certificate);
+        http2::serve(TokioIo::new(stream), edge, caller).await;
+    } else {
+        serve_http1(stream, &edge, certificate).await;
+    }
+}
+
+async fn serve_http1<L: Locks, C: Clock, S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    edge: &Edge<L, C>,
+    certificate: Option<Certificate>,
+) {
+    let client = Client::new(edge, certificate);
+    connection::serve(
+        stream,
+        edge.settings.timeouts,
+        &edge.lifecycle,
+        Phase::Finishing,
+        &client,
+        |request| edge.answer(&client.caller, request),
+    )
+    .await;
 }
 
 /// Counts a connection for as long as it lives, however it ends.

@@ -155,16 +155,19 @@ impl Outcome {
 pub enum Reloaded {
     /// The principals.
     Roll,
+    /// A certificate and its key, or authorities.
+    Tls,
 }
 
 impl Reloaded {
     /// Everything of this kind.
-    pub const ALL: [Self; 1] = [Self::Roll];
+    pub const ALL: [Self; 2] = [Self::Roll, Self::Tls];
 
     /// As it is called in labels and logs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Roll => "principals",
+            Self::Tls => "tls",
         }
     }
 }

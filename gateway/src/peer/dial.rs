@@ -10,6 +10,7 @@ use crate::peer::peers::Links;
 use crate::peer::wire::Frame;
 use crate::service::{Forward, ForwardOutcome};
 use crate::time::Clock;
+use crate::tls::ClientTls;
 use anyhow::Context;
 use bytes::Bytes;
 use http::header::{CONNECTION, HOST, UPGRADE};
@@ -18,6 +19,7 @@ use http_body_util::Empty;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use std::sync::{Arc, Weak};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -70,6 +72,7 @@ impl Line {
 pub(super) struct LinkTask<C> {
     url: Arc<str>,
     secret: PeerSecret,
+    tls: Option<Arc<ClientTls>>,
     clock: Arc<C>,
     links: Weak<Links>,
     link: Link<oneshot::Sender<ForwardOutcome>>,
@@ -82,12 +85,14 @@ impl<C: Clock> LinkTask<C> {
     pub(super) fn new(
         url: Arc<str>,
         secret: PeerSecret,
+        tls: Option<Arc<ClientTls>>,
         clock: Arc<C>,
         links: Weak<Links>,
     ) -> Self {
         Self {
             url,
             secret,
+            tls,
             clock,
             links,
             link: Link::default(),
@@ -185,7 +190,8 @@ impl<C: Clock> LinkTask<C> {
                 Step::Dial => {
                     self.line.hang_up();
                     let (url, secret) = (Arc::clone(&self.url), self.secret.clone());
-                    self.line = Line::Dialing(tokio::spawn(dial_in_time(url, secret)));
+                    self.line =
+                        Line::Dialing(tokio::spawn(dial_in_time(url, secret, self.tls.clone())));
                 }
                 Step::HangUp => {
                     tracing::info!(peer = %self.url, "another gateway does not answer");
@@ -203,21 +209,46 @@ impl<C: Clock> LinkTask<C> {
     }
 }
 
-async fn dial_in_time(url: Arc<str>, secret: PeerSecret) -> anyhow::Result<Connection> {
+async fn dial_in_time(
+    url: Arc<str>,
+    secret: PeerSecret,
+    tls: Option<Arc<ClientTls>>,
+) -> anyhow::Result<Connection> {
     let timeout = limits::PEER_HANDSHAKE_TIMEOUT.to_std();
-    tokio::time::timeout(timeout, dial(&url, &secret))
+    tokio::time::timeout(timeout, dial(&url, &secret, tls.as_deref()))
         .await
         .context("no answer in time")?
 }
 
 /// Connects to the gateway at `url` and shakes hands.
-async fn dial(url: &str, secret: &PeerSecret) -> anyhow::Result<Connection> {
+async fn dial(
+    url: &str,
+    secret: &PeerSecret,
+    tls: Option<&ClientTls>,
+) -> anyhow::Result<Connection> {
     let uri: Uri = url.parse()?;
     let host = uri.host().context("no host")?;
-    let address = (host.trim_matches(['[', ']']), uri.port_u16().unwrap_or(80));
-    let stream = TcpStream::connect(address).await?;
+    let host = host.trim_matches(['[', ']']);
+    let is_tls = uri.scheme_str() == Some("https");
+    let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+    let stream = TcpStream::connect((host, port)).await?;
     // Frames are small, and each waits for nothing.
     stream.set_nodelay(true)?;
+    match tls {
+        // A gateway with TLS speaks to none without: who listens there is anybody's guess.
+        Some(tls) => greet(&uri, tls.connect(host, stream).await?, secret).await,
+        None if is_tls => {
+            anyhow::bail!("it speaks TLS; peer.cert, peer.key and peer.cacert are needed")
+        }
+        None => greet(&uri, stream, secret).await,
+    }
+}
+
+/// Asks for frames instead of HTTP, and shakes hands.
+async fn greet<S>(uri: &Uri, stream: S, secret: &PeerSecret) -> anyhow::Result<Connection>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection.with_upgrades());
     let request = Request::get(PATH)

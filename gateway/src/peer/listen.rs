@@ -10,6 +10,7 @@ use crate::peer::handshake::{PeerSecret, Side, shake};
 use crate::peer::wire::{Call, CallNo, Frame, Said};
 use crate::service::LockService;
 use crate::time::Clock;
+use crate::tls::ServerTls;
 use anyhow::Context as _;
 use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};
@@ -22,6 +23,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -30,9 +32,10 @@ pub(super) const PATH: &str = "/peer";
 /// What a connection is upgraded to.
 pub(super) const PROTOCOL: &str = "holdfast-peer";
 
-/// Serves other gateways. Runs until it is dropped.
+/// Serves other gateways, over TLS if there is any. Runs until it is dropped.
 pub async fn listen<C: Clock>(
     listener: TcpListener,
+    tls: Option<Arc<ServerTls>>,
     secret: PeerSecret,
     service: Arc<LockService<C>>,
 ) {
@@ -51,10 +54,10 @@ pub async fn listen<C: Clock>(
                 continue;
             }
         };
-        let (secret, service) = (secret.clone(), Arc::clone(&service));
+        let (secret, service, tls) = (secret.clone(), Arc::clone(&service), tls.clone());
         let (gateways, refusals) = (Arc::clone(&gateways), Arc::clone(&refusals));
         tokio::spawn(async move {
-            let greeted = greet(stream, &secret).await;
+            let greeted = receive(stream, tls.as_deref(), &secret).await;
             drop(handshake);
             match (greeted, gateways.try_acquire()) {
                 (Ok(connection), Ok(_place)) => serve(connection, service).await,
@@ -70,10 +73,27 @@ pub async fn listen<C: Clock>(
     }
 }
 
-/// Speaks HTTP until the connection is upgraded, and shakes hands, which must not take long.
-async fn greet(stream: TcpStream, secret: &PeerSecret) -> anyhow::Result<Connection> {
+async fn receive(
+    stream: TcpStream,
+    tls: Option<&ServerTls>,
+    secret: &PeerSecret,
+) -> anyhow::Result<Connection> {
     // Frames are small, and each waits for nothing.
     stream.set_nodelay(true)?;
+    match tls {
+        None => greet(stream, secret).await,
+        Some(tls) => {
+            let stream = tls.accept(stream).await.context("its TLS handshake")?;
+            greet(stream, secret).await
+        }
+    }
+}
+
+/// Speaks HTTP until the connection is upgraded, and shakes hands, which must not take long.
+async fn greet<S>(stream: S, secret: &PeerSecret) -> anyhow::Result<Connection>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let (upgraded, mut upgrading) = mpsc::channel(1);
     let answer = service_fn(move |request: Request<Incoming>| {
         let upgraded = upgraded.clone();

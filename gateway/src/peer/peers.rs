@@ -7,6 +7,7 @@ use crate::peer::handshake::PeerSecret;
 use crate::peer::wire::{Frame, Left};
 use crate::service::{Forward, ForwardOutcome, Forwarding};
 use crate::time::Clock;
+use crate::tls::ClientTls;
 use dashmap::DashMap;
 use std::sync::Arc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -16,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 /// was not needed for long.
 pub struct Peers<C> {
     secret: PeerSecret,
+    tls: Option<Arc<ClientTls>>,
     clock: Arc<C>,
     links: Arc<Links>,
 }
@@ -23,10 +25,11 @@ pub struct Peers<C> {
 pub(super) type Links = DashMap<Arc<str>, mpsc::Sender<Asked>>;
 
 impl<C: Clock> Peers<C> {
-    /// None is asked so far.
-    pub fn new(secret: PeerSecret, clock: Arc<C>) -> Self {
+    /// None is asked so far. With `tls`, only gateways are that speak it.
+    pub fn new(secret: PeerSecret, tls: Option<Arc<ClientTls>>, clock: Arc<C>) -> Self {
         Self {
             secret,
+            tls,
             clock,
             links: Arc::default(),
         }
@@ -41,6 +44,7 @@ impl<C: Clock> Peers<C> {
             let task = LinkTask::new(
                 Arc::clone(url),
                 self.secret.clone(),
+                self.tls.clone(),
                 Arc::clone(&self.clock),
                 Arc::downgrade(&self.links),
             );

@@ -37,7 +37,7 @@ fn run() -> Running {
         address,
         fake,
         lifecycle,
-        thread: start(listener, admin).unwrap(),
+        thread: start(listener, None, admin).unwrap(),
     }
 }
 

@@ -6,6 +6,7 @@ use holdfast_gateway::auth::Auth;
 use holdfast_gateway::http::{Edge, EdgeSettings, bind, serve};
 use holdfast_gateway::lifecycle::{Lifecycle, Phase};
 use holdfast_gateway::metrics::Metrics;
+use holdfast_gateway::tls::ServerTls;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -33,6 +34,14 @@ pub(crate) fn start_with(settings: EdgeSettings) -> Server {
 }
 
 pub(crate) fn start_with_auth(settings: EdgeSettings, auth: Arc<Auth>) -> Server {
+    start_with_tls(settings, auth, None)
+}
+
+pub(crate) fn start_with_tls(
+    settings: EdgeSettings,
+    auth: Arc<Auth>,
+    tls: Option<Arc<ServerTls>>,
+) -> Server {
     let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
     let fake = Arc::new(Fake::default());
@@ -50,7 +59,7 @@ pub(crate) fn start_with_auth(settings: EdgeSettings, auth: Arc<Auth>) -> Server
         fake,
         metrics,
         lifecycle,
-        served: tokio::spawn(serve(listener, Arc::new(edge))),
+        served: tokio::spawn(serve(listener, tls, Arc::new(edge))),
     }
 }
 

@@ -29,3 +29,5 @@ mod patience;
 mod raw;
 #[cfg(test)]
 mod stop;
+#[cfg(test)]
+mod tls;

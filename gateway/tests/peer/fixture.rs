@@ -7,6 +7,7 @@ use holdfast_gateway::service::{
     Acquire, AcquireOutcome, Embedded, Grant, LockService, Locks as _, Renew, ServiceSettings,
 };
 use holdfast_gateway::time::{BootClock, Clock as _, Millis};
+use holdfast_gateway::tls::{ClientTls, ServerTls};
 use holdfast_store::{Get, Op, Reply, Txn, TxnOpReply};
 use shard_map::records::keys;
 use shard_map::{ClusterName, DeploymentId, ShardCount, ShardMap};
@@ -23,6 +24,10 @@ pub(crate) struct World {
     embedded: Arc<Embedded>,
     clock: Arc<BootClock>,
     started: u8,
+    /// On the listeners that are made from now on.
+    pub(crate) server_tls: Option<Arc<ServerTls>>,
+    /// Of those who dial.
+    pub(crate) client_tls: Option<Arc<ClientTls>>,
 }
 
 /// One gateway.
@@ -43,6 +48,8 @@ impl World {
             embedded: Arc::new(embedded),
             clock,
             started: 0,
+            server_tls: None,
+            client_tls: None,
         }
     }
 
@@ -67,7 +74,12 @@ impl World {
         let address = listener.local_addr().unwrap();
         let service = self.service(address, secret);
         let secret = PeerSecret::from_file(secret).unwrap();
-        tokio::spawn(listen(listener, secret, Arc::clone(&service)));
+        tokio::spawn(listen(
+            listener,
+            self.server_tls.clone(),
+            secret,
+            Arc::clone(&service),
+        ));
         ready(&service, map).await;
         Gateway { service, address }
     }
@@ -100,9 +112,13 @@ impl World {
             seed[0] = engines.fetch_add(1, Ordering::Relaxed);
             Ok(seed)
         };
+        let scheme = match self.server_tls {
+            Some(_) => "https",
+            None => "http",
+        };
         let settings = ServiceSettings {
             instance: format!("gateway-{}", self.started),
-            peer_url: format!("http://{address}"),
+            peer_url: format!("{scheme}://{address}"),
             session_ttl: Millis::from_secs(9),
             group_ttl: Millis::from_secs(1800),
             engines: tokio::runtime::Handle::current(),
@@ -114,7 +130,11 @@ impl World {
             Arc::clone(&self.clock),
             Box::new(move |cluster| embedded.store(cluster)),
             Box::new(seed),
-            Arc::new(Peers::new(secret, Arc::clone(&self.clock))),
+            Arc::new(Peers::new(
+                secret,
+                self.client_tls.clone(),
+                Arc::clone(&self.clock),
+            )),
         ))
     }
 }

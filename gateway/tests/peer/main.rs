@@ -10,3 +10,5 @@ mod fixture;
 mod maps;
 #[cfg(test)]
 mod strangers;
+#[cfg(test)]
+mod tls;
