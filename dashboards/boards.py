@@ -54,6 +54,9 @@ OVERVIEW = Board(
                   [("sum by (instance) (holdfast_http_connections{$M})", "{{instance}}"),
                    ("sum(rate(holdfast_http_connections_refused_total{$M}[$__rate_interval]))", "refused per second")],
                   stacked=True),
+            Panel("Pressure", "How far each gateway stretches renewAfterMs because it does not keep up: at 100 % "
+                  "clients are told to renew after half their TTL.", "percentunit",
+                  [("max by (instance) (holdfast_pressure_ratio{$M})", "{{instance}}")]),
         ]),
         Row("Promises", [
             Panel("Sessions proven, by cluster", "Gateways whose session in the cluster is proven. A cluster's line at "

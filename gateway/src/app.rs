@@ -1,7 +1,7 @@
 //! The composition root: puts the parts together and runs them until the process is told to stop.
 
 use crate::admin::{self, Admin};
-use crate::auth::Auth;
+use crate::auth::{Auth, Budgets, Rates};
 use crate::config::{self, Config, Home};
 use crate::http::{self, Edge, EdgeSettings};
 use crate::lifecycle::{Lifecycle, Phase, StopPlan};
@@ -64,6 +64,7 @@ struct Parts {
     /// Home, if maps can change there.
     home: Option<Arc<dyn Store>>,
     auth: config::Auth,
+    budgets: Budgets,
     tls: Option<ServerFiles>,
     admin_tls: Option<ServerFiles>,
     /// Where other gateways are listened to, if there can be any.
@@ -107,6 +108,7 @@ pub async fn run_dev(
         driver,
         home: None,
         auth: config::Auth::None { insecure: true },
+        budgets: Budgets::new(Rates::default(), Rates::default()),
         tls: None,
         admin_tls: None,
         peers: None,
@@ -159,6 +161,7 @@ pub async fn run_serve(
         driver,
         home: Some(home),
         auth: config.auth,
+        budgets: Budgets::new(config.principal_rates, config.address_rates),
         tls: config.tls,
         admin_tls: config.admin_tls,
         peers: Some((peer_listener, secret)),
@@ -230,7 +233,7 @@ async fn run(
         lifecycle: lifecycle.clone(),
     };
     let admin_thread = admin::start(admin_listener, admin_tls, admin_page)?;
-    let auth = who_may(parts.auth, parts.listen, &metrics)?;
+    let auth = who_may(parts.auth, parts.budgets, parts.listen, &metrics)?;
     let edge = Edge::new(
         Arc::clone(&service),
         BootClock,
@@ -287,6 +290,7 @@ fn client_tls(
 /// Whom the public listener knows; the roll is followed from now on.
 fn who_may(
     auth: config::Auth,
+    budgets: Budgets,
     listen: SocketAddr,
     metrics: &Arc<Metrics>,
 ) -> anyhow::Result<Arc<Auth>> {
@@ -299,12 +303,12 @@ fn who_may(
                      end every lock"
                 );
             }
-            return Ok(Auth::open());
+            return Ok(Auth::open(budgets));
         }
         config::Auth::Known { mode, principals } => (mode, principals),
     };
     let follow = Follow::new(vec![file.clone()]);
-    let auth = Auth::new(mode, config::read_roll(&file)?);
+    let auth = Auth::new(mode, config::read_roll(&file)?, budgets);
     let replaced = Arc::clone(&auth);
     let read = move || {
         replaced.replace(config::read_roll(&file)?);

@@ -10,6 +10,18 @@ pub const CLIENT_ID_BYTES_MAX: usize = 256;
 pub const REQUEST_ID_BYTES_MAX: usize = 128;
 /// Longest name of a principal.
 pub const PRINCIPAL_BYTES_MAX: usize = 256;
+/// Acquires per second of one principal at default settings: a tenth of what one etcd cluster
+/// takes on small machines, so that no tenant fills it alone.
+pub const PRINCIPAL_ACQUIRES_PER_S: u32 = 5_000;
+/// Renewals and releases per second of one principal at default settings: a million locks every ten
+/// seconds. A fleet must never lose locks to this, only a client that renews in a loop.
+pub const PRINCIPAL_RENEWALS_PER_S: u32 = 100_000;
+/// Most that may be configured, which is as good as none.
+pub const RATE_CONFIGURED_MAX: u32 = 100_000_000;
+/// Buckets for addresses, some hundred bytes each.
+pub const ADDRESS_BUCKETS: usize = 16_384;
+/// Who asks too often is never told to come back sooner.
+pub const RATE_RETRY_AFTER_MIN: Millis = Millis::from_ms(50);
 /// Principals of a roll.
 pub const PRINCIPALS_MAX: usize = 100_000;
 /// Prefixes of one right of a principal: each request may compare its name with all of them.
@@ -72,6 +84,10 @@ pub const HTTP2_HEADER_BYTES_MAX: u32 = 16 * 1024;
 /// What is kept for one HTTP/2 request whose client does not read: replies to large batches wait
 /// for it in pieces.
 pub const HTTP2_SEND_BYTES_MAX: usize = 64 * 1024;
+/// A reply up to this is not counted: with as many requests as a connection may have under way, 2 MiB.
+pub const HTTP2_REPLY_BYTES_FREE: usize = 16 * 1024;
+/// All larger replies to HTTP/2 requests that their clients have not taken yet.
+pub const HTTP2_REPLIES_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// An HTTP/2 connection is asked so often whether it is there.
 pub const HTTP2_PING_INTERVAL: Millis = Millis::from_secs(30);
 /// And is cut off when it does not answer in this time.
@@ -85,6 +101,16 @@ pub const WRITE_TIMEOUT: Millis = Millis::from_secs(10);
 pub const LINGER_TIMEOUT: Millis = Millis::from_secs(2);
 /// How much a refused client may go on sending.
 pub const LINGER_BYTES_MAX: usize = 2 * BATCH_BODY_BYTES_MAX;
+/// How often it is looked how hard it is to keep up.
+pub const PRESSURE_INTERVAL: Millis = Millis::from_ms(100);
+/// A look that comes so much later than planned means nothing: a busy machine that keeps up.
+pub const PRESSURE_LATE_USUAL: Millis = Millis::from_ms(20);
+/// One that comes so much later means that clients are to renew as late as they may.
+pub const PRESSURE_LATE_FULL: Millis = Millis::from_ms(200);
+/// And one that comes so much later that acquires are refused, if the one before did too.
+pub const PRESSURE_LATE_REFUSED: Millis = Millis::from_ms(500);
+/// Pressure falls by one part in so many at each look: to a third of it in three seconds.
+pub const PRESSURE_FALL_LOOKS: u32 = 32;
 /// When a refused client should come back.
 pub const OVERLOADED_RETRY_AFTER: Millis = Millis::from_secs(1);
 /// Pause after the operating system refused to hand over a connection.
@@ -106,6 +132,8 @@ const _: () = {
     assert!(HEADER_BYTES_MAX < CONNECTION_BUFFER_BYTES_MAX);
     assert!(BATCH_BODY_BYTES_MAX < LINGER_BYTES_MAX);
     assert!(HEADER_TIMEOUT.as_ms() < IDLE_TIMEOUT.as_ms());
+    assert!(PRESSURE_LATE_USUAL.as_ms() < PRESSURE_LATE_FULL.as_ms());
+    assert!(PRESSURE_LATE_FULL.as_ms() < PRESSURE_LATE_REFUSED.as_ms());
     // A connection is not idle while its request is being answered.
     assert!(WAIT_MAX.as_ms() + ANSWER_MAX.as_ms() + BODY_TIMEOUT.as_ms() < IDLE_TIMEOUT.as_ms());
 };

@@ -27,7 +27,7 @@ use labels::OUTCOMES;
 use latency::Latency;
 use metrics::{Counter, Key, Label, Level, Metadata, Recorder};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 const REQUESTS: &str = "holdfast_http_requests_total";
 const DURATION: &str = "holdfast_http_request_duration_seconds";
@@ -36,6 +36,7 @@ const HANDSHAKES_FAILED: &str = "holdfast_tls_handshakes_failed_total";
 const RELOADS: &str = "holdfast_reloads_total";
 const RELOAD_FAILING: &str = "holdfast_reload_failing";
 const CONNECTIONS: &str = "holdfast_http_connections";
+const PRESSURE: &str = "holdfast_pressure_ratio";
 const CONNECTIONS_REFUSED: &str = "holdfast_http_connections_refused_total";
 
 /// The metrics of this process.
@@ -45,6 +46,8 @@ pub struct Metrics {
     durations: [Latency; Operation::ALL.len()],
     connections: AtomicU64,
     connections_refused: Counter,
+    /// In thousandths.
+    pressure: AtomicU32,
     handshakes_failed: Counter,
     reloads: [[Counter; 2]; Reloaded::ALL.len()],
     reload_failing: [AtomicBool; Reloaded::ALL.len()],
@@ -84,6 +87,7 @@ impl Default for Metrics {
             durations: Default::default(),
             connections: AtomicU64::new(0),
             connections_refused: counter(&recorder, CONNECTIONS_REFUSED, &[]),
+            pressure: AtomicU32::new(0),
             handshakes_failed: counter(&recorder, HANDSHAKES_FAILED, &[]),
             reloads: Reloaded::ALL.map(|what| {
                 ["refused", "ok"].map(|outcome| {
@@ -117,6 +121,11 @@ impl Metrics {
     /// A connection ended.
     pub fn connection_closed(&self) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// So hard is it to keep up, in thousandths.
+    pub fn pressure(&self, level: u32) {
+        self.pressure.store(level, Ordering::Relaxed);
     }
 
     /// A client of the public listener did not get through its TLS handshake.
@@ -172,6 +181,13 @@ impl Metrics {
         out.family(CONNECTIONS, Kind::Gauge, "Open client connections.");
         let connections = self.connections.load(Ordering::Relaxed);
         out.sample(CONNECTIONS, &[], connections as f64);
+        out.family(
+            PRESSURE,
+            Kind::Gauge,
+            "How far renewAfterMs is stretched: 0 not at all, 1 up to half the TTL.",
+        );
+        let pressure = self.pressure.load(Ordering::Relaxed);
+        out.sample(PRESSURE, &[], f64::from(pressure) / 1_000.0);
         out.family(
             RELOAD_FAILING,
             Kind::Gauge,

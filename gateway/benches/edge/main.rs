@@ -9,7 +9,9 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use holdfast_api::{RenewBatch, RenewRequest, paths};
-use holdfast_gateway::auth::{Auth, AuthMode, BearerToken, Roll, RollEntry, RollFile};
+use holdfast_gateway::auth::{
+    Auth, AuthMode, BearerToken, Budgets, Rates, Roll, RollEntry, RollFile,
+};
 use holdfast_gateway::http::{Client, Edge, EdgeSettings, Express as _, renewals_json, usual};
 use holdfast_gateway::lifecycle::Lifecycle;
 use holdfast_gateway::lock_id::{GroupId, LockId, Secret, SlotIndex};
@@ -22,6 +24,8 @@ use holdfast_gateway::service::{
 };
 use holdfast_gateway::time::{BootClock, Instant, Millis};
 use std::hint::black_box;
+use std::net::Ipv4Addr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// As in the gateway.
@@ -138,15 +142,24 @@ fn whole(c: &mut Criterion) {
     let roll = Roll::parse(&roll).expect("a good roll");
     let authorization = format!("authorization: Bearer {}\r\n", token.reveal());
     for (what, auth, header) in [
-        ("", Auth::open(), ""),
+        ("", Auth::open(budgets()), ""),
         (
             ", with a token",
-            Auth::new(AuthMode::Tokens, roll),
+            Auth::new(AuthMode::Tokens, roll, budgets()),
             authorization.as_str(),
         ),
     ] {
         whole_of(c, what, auth, header);
     }
+}
+
+/// Never used up, but counted.
+fn budgets() -> Budgets {
+    let rates = Rates {
+        acquires: NonZeroU32::new(u32::MAX),
+        upkeep: NonZeroU32::new(u32::MAX),
+    };
+    Budgets::new(rates, Rates::default())
 }
 
 fn whole_of(c: &mut Criterion, what: &str, auth: Arc<Auth>, header: &str) {
@@ -158,7 +171,7 @@ fn whole_of(c: &mut Criterion, what: &str, auth: Arc<Auth>, header: &str) {
         Lifecycle::default(),
         auth,
     );
-    let client = Client::new(&edge, None);
+    let client = Client::new(&edge, Ipv4Addr::LOCALHOST.into(), None);
     let body = renewal();
     let request = format!(
         "POST {} HTTP/1.1\r\nhost: 127.0.0.1:8080\r\ncontent-type: application/json\r\n\

@@ -1,10 +1,12 @@
 //! From the credentials of a request to who asks. Pure, but for what it remembers.
 
+use super::budget::{Buckets, Budgets, Exhausted, Share};
 use super::rights::{Right, Rights};
 use super::roll::{Entry, Roll};
 use crate::names::Principal;
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Which credentials count.
@@ -24,6 +26,7 @@ pub struct Auth {
     /// `None`: nobody needs to prove who they are.
     mode: Option<AuthMode>,
     roll: ArcSwapOption<Roll>,
+    budgets: Budgets,
 }
 
 /// The names in a certificate that was verified.
@@ -38,6 +41,7 @@ pub struct Certificate {
 pub struct Caller {
     auth: Arc<Auth>,
     certificate: Option<Certificate>,
+    address: Option<Arc<Buckets>>,
     /// The last answer, for as long as the roll and the header stay the same.
     known: Mutex<Option<Known>>,
 }
@@ -51,18 +55,18 @@ struct Known {
 
 /// A principal and what it may do.
 #[derive(Debug)]
-pub struct Identity {
+struct Identity {
     principal: Principal,
     rights: Arc<Rights>,
+    buckets: Arc<Buckets>,
 }
 
 /// Who asks.
 #[derive(Debug, Clone)]
-pub enum Who {
-    /// Somebody; everybody may do everything.
-    Anybody,
-    /// This principal.
-    Known(Arc<Identity>),
+pub struct Who {
+    /// `None`: somebody; everybody may do everything.
+    identity: Option<Arc<Identity>>,
+    address: Option<Arc<Buckets>>,
 }
 
 /// The credentials are none, or wrong.
@@ -76,31 +80,35 @@ pub struct Stranger {
 
 impl Auth {
     /// Nobody needs to prove who they are.
-    pub fn open() -> Arc<Self> {
+    pub fn open(budgets: Budgets) -> Arc<Self> {
         Arc::new(Self {
             mode: None,
             roll: ArcSwapOption::empty(),
+            budgets,
         })
     }
 
     /// Those on the roll may in.
-    pub fn new(mode: AuthMode, roll: Roll) -> Arc<Self> {
+    pub fn new(mode: AuthMode, roll: Roll, budgets: Budgets) -> Arc<Self> {
         Arc::new(Self {
             mode: Some(mode),
             roll: ArcSwapOption::from_pointee(roll),
+            budgets,
         })
     }
 
     /// Another roll counts from now on, for every connection.
     pub fn replace(&self, roll: Roll) {
+        self.budgets.keep(|name| roll.has(name));
         self.roll.store(Some(Arc::new(roll)));
     }
 }
 
 impl Caller {
-    /// The caller at the other end of a connection.
-    pub fn new(auth: Arc<Auth>, certificate: Option<Certificate>) -> Self {
+    /// The caller at the other end of a connection from this address.
+    pub fn new(auth: Arc<Auth>, address: IpAddr, certificate: Option<Certificate>) -> Self {
         Self {
+            address: auth.budgets.of_address(address),
             auth,
             certificate,
             known: Mutex::new(None),
@@ -113,7 +121,7 @@ impl Caller {
     /// When that shows nobody who is on the roll.
     pub fn identify(&self, authorization: Option<&[u8]>) -> Result<Who, Stranger> {
         let Some(mode) = self.auth.mode else {
-            return Ok(Who::Anybody);
+            return Ok(self.who(None));
         };
         let roll = self.auth.roll.load();
         let Some(roll) = &*roll else {
@@ -124,19 +132,27 @@ impl Caller {
             && Arc::ptr_eq(&known.roll, roll)
             && known.authorization.as_deref() == authorization
         {
-            return Ok(Who::Known(Arc::clone(&known.identity)));
+            return Ok(self.who(Some(Arc::clone(&known.identity))));
         }
         let entry = self.look_up(mode, roll, authorization)?;
         let identity = Arc::new(Identity {
             principal: entry.principal.unshared(),
             rights: Arc::clone(&entry.rights),
+            buckets: self.auth.budgets.of_principal(&entry.principal),
         });
         *known = Some(Known {
             roll: Arc::clone(roll),
             authorization: authorization.map(Box::from),
             identity: Arc::clone(&identity),
         });
-        Ok(Who::Known(identity))
+        Ok(self.who(Some(identity)))
+    }
+
+    fn who(&self, identity: Option<Arc<Identity>>) -> Who {
+        Who {
+            identity,
+            address: self.address.clone(),
+        }
     }
 
     fn look_up<'a>(
@@ -222,33 +238,46 @@ fn bearer(header: &[u8]) -> Option<&[u8]> {
 impl Who {
     /// The principal, for the records of what it does.
     pub fn principal(&self) -> Option<Principal> {
-        match self {
-            Self::Anybody => None,
-            Self::Known(identity) => Some(identity.principal.clone()),
-        }
+        let identity = self.identity.as_ref();
+        identity.map(|identity| identity.principal.clone())
     }
 
     /// As it is called in logs.
     pub fn as_str(&self) -> &str {
-        match self {
-            Self::Anybody => "",
-            Self::Known(identity) => identity.principal.as_str(),
-        }
+        let identity = self.identity.as_ref();
+        identity.map_or("", |identity| identity.principal.as_str())
     }
 
     /// Whether it has this right on this name.
     pub fn may(&self, right: Right, name: &str) -> bool {
-        match self {
-            Self::Anybody => true,
-            Self::Known(identity) => identity.rights.may(right, name),
+        let identity = self.identity.as_ref();
+        identity.is_none_or(|identity| identity.rights.may(right, name))
+    }
+
+    /// Takes one out of the budgets of the principal and of its address.
+    ///
+    /// # Errors
+    /// When either is used up.
+    pub fn spend(&self, share: Share) -> Result<(), Exhausted> {
+        if let Some(identity) = &self.identity {
+            identity.buckets.spend(share)?;
         }
+        self.address
+            .as_ref()
+            .map_or(Ok(()), |address| address.spend(share))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::{BearerToken, RollEntry, RollFile};
+    use crate::auth::{BearerToken, Rates, RollEntry, RollFile};
+
+    const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn no_budgets() -> Budgets {
+        Budgets::new(Rates::default(), Rates::default())
+    }
 
     fn token(bits: u8) -> BearerToken {
         BearerToken::from_random([bits; 32])
@@ -275,7 +304,8 @@ mod tests {
     fn caller(mode: AuthMode, names: &[&str]) -> Caller {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let certificate = (!names.is_empty()).then_some(Certificate { names });
-        Caller::new(Auth::new(mode, roll(&[1, 2])), certificate)
+        let auth = Auth::new(mode, roll(&[1, 2]), no_budgets());
+        Caller::new(auth, ADDRESS, certificate)
     }
 
     fn name(caller: &Caller, authorization: Option<&[u8]>) -> Result<String, &'static str> {
@@ -351,7 +381,7 @@ mod tests {
 
     #[test]
     fn without_authentication_everybody_may_do_everything() {
-        let caller = Caller::new(Auth::open(), None);
+        let caller = Caller::new(Auth::open(no_budgets()), ADDRESS, None);
         let who = caller.identify(Some(b"whatever")).unwrap();
         assert!(who.may(Right::Admin, "n") && who.principal().is_none());
     }

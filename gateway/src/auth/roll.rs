@@ -5,8 +5,8 @@ use super::token::TokenHash;
 use crate::limits;
 use crate::names::Principal;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry as Place;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The file, as it is written.
@@ -52,6 +52,7 @@ pub struct Roll {
     // By a part of the hash; the whole is compared by `TokenHash::is`.
     by_token: HashMap<u64, (TokenHash, Arc<Entry>)>,
     by_san: HashMap<Box<str>, Arc<Entry>>,
+    names: HashSet<Box<str>>,
 }
 
 impl Roll {
@@ -75,9 +76,9 @@ impl Roll {
         let mut roll = Self {
             by_token: HashMap::new(),
             by_san: HashMap::new(),
+            names: HashSet::new(),
         };
         let mut problems = Vec::new();
-        let mut names = std::collections::HashSet::new();
         let count = file.principal.len();
         if count == 0 || count > limits::PRINCIPALS_MAX {
             let max = limits::PRINCIPALS_MAX;
@@ -92,7 +93,7 @@ impl Roll {
             let mut complain = |text: String| {
                 problems.push(format!("[[principal]] number {}: {text}", at + 1));
             };
-            if !names.insert(&written.name) {
+            if !roll.names.insert(written.name.as_str().into()) {
                 complain("name: another has it already".to_owned());
             }
             match read_entry(written) {
@@ -130,6 +131,11 @@ impl Roll {
                 Place::Occupied(_) => complain("san: it is there twice".to_owned()),
             }
         }
+    }
+
+    /// Whether there is a principal of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.names.contains(name)
     }
 
     /// Whose token this is.

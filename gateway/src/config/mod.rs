@@ -1,14 +1,17 @@
 //! The configuration: a file and the environment in, validated values out.
 //!
 //! `source` merges the two (the environment wins) and refuses what is no key; `raw` is what was
-//! written, `validate` turns it into [`Config`] and gives every default with its reason; `files`
-//! looks whether what it names is there. Every step collects all problems it finds.
+//! written, `validate` (with `edge` and `security`) turns it into [`Config`] and gives every default
+//! with its reason; `files` looks whether what it names is there. Every step collects all problems
+//! it finds.
 
 mod check;
+mod edge;
 mod files;
 mod keys;
 mod problems;
 mod raw;
+mod security;
 mod source;
 mod validate;
 
@@ -16,7 +19,7 @@ pub use files::read_roll;
 pub use keys::{KEYS, Key, Kind};
 pub use problems::{Problem, Problems};
 
-use crate::auth::AuthMode;
+use crate::auth::{AuthMode, Rates};
 use crate::http::EdgeSettings;
 use crate::lifecycle::StopPlan;
 use crate::time::Millis;
@@ -54,6 +57,10 @@ pub struct Config {
     pub peer_secret_file: Option<PathBuf>,
     /// What clients may ask for, and how long the edge waits for them.
     pub edge: EdgeSettings,
+    /// What each principal may ask for in a second.
+    pub principal_rates: Rates,
+    /// What each address may.
+    pub address_rates: Rates,
     /// A session's TTL, in whole seconds.
     pub session_ttl: Millis,
     /// A group lease's TTL, in whole seconds, at least 1.5 × the longest TTL of a lock.

@@ -1,6 +1,7 @@
 //! The configuration as it is written.
 
 use super::{Auth, Config, LogFormat};
+use crate::auth::PerSecond;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -76,6 +77,11 @@ pub(super) struct RawLimits {
     pub(super) ttl_ms_max: Option<u64>,
     pub(super) wait_ms_max: Option<u64>,
     pub(super) connections_max: Option<u64>,
+    pub(super) address_connections_max: Option<u64>,
+    pub(super) principal_acquires_per_s: Option<u64>,
+    pub(super) principal_renewals_per_s: Option<u64>,
+    pub(super) address_acquires_per_s: Option<u64>,
+    pub(super) address_renewals_per_s: Option<u64>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -117,6 +123,7 @@ impl Raw {
             Auth::Known { mode, principals } => (mode.as_str(), Some(principals.clone()), None),
         };
         let (bounds, timeouts) = (config.edge.bounds, config.edge.timeouts);
+        let rate = |rate: PerSecond| Some(rate.map_or(0, |rate| rate.get().into()));
         let ms = |time: Millis| Some(time.as_ms());
         let (tls, admin_tls) = (config.tls.as_ref(), config.admin_tls.as_ref());
         let peer_tls = config.peer_tls.as_ref();
@@ -162,6 +169,13 @@ impl Raw {
                 ttl_ms_max: ms(bounds.ttl_max),
                 wait_ms_max: ms(bounds.wait_max),
                 connections_max: Some(u64::from(config.edge.connections_max.0)),
+                address_connections_max: Some(
+                    config.edge.address_connections_max.unwrap_or(0).into(),
+                ),
+                principal_acquires_per_s: rate(config.principal_rates.acquires),
+                principal_renewals_per_s: rate(config.principal_rates.upkeep),
+                address_acquires_per_s: rate(config.address_rates.acquires),
+                address_renewals_per_s: rate(config.address_rates.upkeep),
             },
             etcd: RawEtcd {
                 session_ttl_ms: ms(config.session_ttl),

@@ -65,8 +65,14 @@ fn every_key_is_printed_and_every_printed_key_is_known() {
              user = \"u\"\npassword_file = \"p\"",
         )
     );
-    let known_callers = "mode = \"tokens\"\nprincipals_file = \"p\"";
-    let printed: BTreeSet<String> = [&full, &full.replace("mode = \"none\"", known_callers)]
+    let known_callers = "mode = \"mtls\"\nprincipals_file = \"p\"";
+    let identity = "cert = \"c\"\nkey = \"k\"\n";
+    let secured = full
+        .replace("mode = \"none\"", known_callers)
+        .replace("http://127.0.0.1:7070", "https://127.0.0.1:7070")
+        + &format!("cacert = \"c\"\n{identity}[admin_tls]\n{identity}")
+        + &format!("[tls]\nclient_ca = \"c\"\n{identity}");
+    let printed: BTreeSet<String> = [&full, &secured]
         .into_iter()
         .flat_map(|text| {
             let printed = read(text, &[]).unwrap().to_toml();

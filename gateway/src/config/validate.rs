@@ -2,17 +2,15 @@
 //! reason here or at its constant in [`crate::limits`].
 
 use super::check::{address, base_url, both, millis, whole, whole_seconds};
+use super::edge::{edge, rates};
 use super::problems::Problems;
-use super::raw::{
-    Raw, RawAdminTls, RawAuth, RawHome, RawHttp, RawLimits, RawLog, RawPeer, RawShutdown, RawTls,
-};
-use super::{Auth, Config, Home, Log, LogFormat};
-use crate::auth::AuthMode;
-use crate::http::{Bounds, ConnectionsMax, EdgeSettings, Timeouts};
+use super::raw::{Raw, RawHome, RawLog, RawShutdown};
+use super::security::{admin_tls, auth, peer_tls, tls};
+use super::{Config, Home, Log, LogFormat};
+use crate::http::Bounds;
 use crate::lifecycle::StopPlan;
 use crate::limits;
 use crate::time::Millis;
-use crate::tls::{ClientFiles, ServerFiles};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use tracing_subscriber::EnvFilter;
@@ -25,8 +23,6 @@ const PEER_LISTEN: SocketAddr = loopback(7070);
 const STATE_DIR: &str = "./state";
 /// Starts, stops, and what needs an operator; nothing that happens per request.
 const LOG_FILTER: &str = "info";
-
-const AT_LEAST_1_MS: Millis = Millis::from_ms(1);
 
 const fn loopback(port: u16) -> SocketAddr {
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), port)
@@ -50,6 +46,7 @@ pub(super) fn validate(raw: Raw, problems: &mut Problems) -> Config {
     let auth = auth(raw.auth, listen, problems);
     let peer_tls = peer_tls(&raw.peer, problems);
     let edge = edge(&raw.limits, &raw.http, problems);
+    let [principal_rates, address_rates] = rates(&raw.limits, problems);
     let group_ttl = group_ttl(raw.etcd.group_ttl_ms, edge.bounds, problems);
     let session = limits::SESSION_TTL_MIN..=limits::SESSION_TTL_MAX;
     Config {
@@ -71,6 +68,8 @@ pub(super) fn validate(raw: Raw, problems: &mut Problems) -> Config {
         auth,
         peer_secret_file: raw.peer.secret_file,
         edge,
+        principal_rates,
+        address_rates,
         session_ttl: whole_seconds(
             "etcd.session_ttl_ms",
             raw.etcd.session_ttl_ms,
@@ -166,169 +165,6 @@ fn home(raw: RawHome, problems: &mut Problems) -> Home {
             problems,
         ),
     }
-}
-
-/// Clients are asked for certificates where those count.
-fn tls(raw: RawTls, auth: &Auth, problems: &mut Problems) -> Option<ServerFiles> {
-    let (wanted, needed) = match auth {
-        Auth::None { .. } => (false, false),
-        Auth::Known { mode, .. } => mode.client_certificates(),
-    };
-    let own = both(("tls.cert", "tls.key"), (raw.cert, raw.key), problems);
-    if wanted && raw.client_ca.is_none() {
-        let text = "is needed: the authorities of the clients' certificates, for this auth.mode";
-        problems.add("tls.client_ca", text);
-    }
-    if raw.client_ca.is_some() && !wanted {
-        let text = "is of use only with auth.mode = \"mtls\" or \"tokens_or_mtls\"";
-        problems.add("tls.client_ca", text);
-    }
-    if own.is_none() && (wanted || raw.client_ca.is_some()) {
-        problems.add(
-            "tls.cert",
-            "is needed, with tls.key: certificates are shown over TLS",
-        );
-    }
-    let (cert, key) = own?;
-    Some(ServerFiles {
-        cert,
-        key,
-        client_ca: raw.client_ca,
-        client_cert_needed: needed,
-    })
-}
-
-fn admin_tls(raw: RawAdminTls, problems: &mut Problems) -> Option<ServerFiles> {
-    let places = ("admin_tls.cert", "admin_tls.key");
-    let (cert, key) = both(places, (raw.cert, raw.key), problems)?;
-    Some(ServerFiles {
-        cert,
-        key,
-        client_ca: None,
-        client_cert_needed: false,
-    })
-}
-
-/// Each gateway shows its certificate where it listens and where it dials, and checks those of the
-/// others.
-fn peer_tls(raw: &RawPeer, problems: &mut Problems) -> Option<(ServerFiles, ClientFiles)> {
-    let own = (raw.cert.clone(), raw.key.clone());
-    let own = both(("peer.cert", "peer.key"), own, problems);
-    let places = ("peer.cert", "peer.cacert");
-    let ((cert, key), cacert) = both(places, (own, raw.cacert.clone()), problems)?;
-    let server = ServerFiles {
-        cert: cert.clone(),
-        key: key.clone(),
-        client_ca: Some(cacert.clone()),
-        client_cert_needed: true,
-    };
-    Some((server, ClientFiles { cacert, cert, key }))
-}
-
-/// There is no default: that nobody proves who they are must be said.
-fn auth(raw: RawAuth, listen: SocketAddr, problems: &mut Problems) -> Auth {
-    let insecure = raw.insecure.unwrap_or(false);
-    let mode = raw.mode.as_deref();
-    if let Some(mode) = mode.and_then(AuthMode::of) {
-        if insecure {
-            problems.add("auth.insecure", "is of use only with auth.mode = \"none\"");
-        }
-        if let Some(principals) = raw.principals_file {
-            return Auth::Known { mode, principals };
-        }
-        let text = "is needed: the file with the principals; `gateway token --help` shows one";
-        problems.add("auth.principals_file", text);
-        return Auth::None { insecure };
-    }
-    if raw.principals_file.is_some() {
-        let text = "is of no use with this auth.mode";
-        problems.add("auth.principals_file", text);
-    }
-    match mode {
-        Some("none") if insecure || listen.ip().is_loopback() => {}
-        Some("none") => problems.add(
-            "auth.mode",
-            "\"none\" is allowed only with `listen` on loopback, or with auth.insecure = true",
-        ),
-        Some(_) => problems.add(
-            "auth.mode",
-            "allowed are \"none\", \"tokens\", \"mtls\" and \"tokens_or_mtls\"",
-        ),
-        None => problems.add(
-            "auth.mode",
-            "is needed: \"tokens\"; or \"none\", which lets everybody who reaches `listen` do \
-             everything",
-        ),
-    }
-    Auth::None { insecure }
-}
-
-fn edge(limits: &RawLimits, http: &RawHttp, problems: &mut Problems) -> EdgeSettings {
-    let bounds = bounds(limits, problems);
-    let mut timeout = |place, given, default| {
-        let allowed = AT_LEAST_1_MS..=limits::CONFIGURED_MAX;
-        millis(place, given, default, allowed, problems)
-    };
-    let defaults = Timeouts::default();
-    let (header, body) = (http.header_timeout_ms, http.body_timeout_ms);
-    let (idle, write) = (http.idle_timeout_ms, http.write_timeout_ms);
-    let timeouts = Timeouts {
-        header: timeout("http.header_timeout_ms", header, defaults.header),
-        body: timeout("http.body_timeout_ms", body, defaults.body),
-        idle: timeout("http.idle_timeout_ms", idle, defaults.idle),
-        write: timeout("http.write_timeout_ms", write, defaults.write),
-    };
-    // A connection must not count as idle while its request is being answered.
-    let longest = timeouts.body + bounds.wait_max + limits::ANSWER_MAX;
-    if timeouts.idle <= longest || timeouts.idle <= timeouts.header {
-        let text = format!(
-            "must be longer than http.header_timeout_ms, and than http.body_timeout_ms + \
-             limits.wait_ms_max + {} = {}",
-            limits::ANSWER_MAX.as_ms(),
-            longest.as_ms()
-        );
-        problems.add("http.idle_timeout_ms", text);
-    }
-    EdgeSettings {
-        bounds,
-        timeouts,
-        connections_max: ConnectionsMax(whole(
-            "limits.connections_max",
-            limits.connections_max,
-            limits::CONNECTIONS_MAX,
-            1..=limits::CONNECTIONS_CONFIGURED_MAX,
-            problems,
-        )),
-    }
-}
-
-fn bounds(raw: &RawLimits, problems: &mut Problems) -> Bounds {
-    let defaults = Bounds::default();
-    let ttls = limits::TTL_MIN..=limits::CONFIGURED_MAX;
-    let (least, most) = (raw.ttl_ms_min, raw.ttl_ms_max);
-    let bounds = Bounds {
-        ttl_min: millis(
-            "limits.ttl_ms_min",
-            least,
-            defaults.ttl_min,
-            ttls.clone(),
-            problems,
-        ),
-        ttl_max: millis("limits.ttl_ms_max", most, defaults.ttl_max, ttls, problems),
-        wait_max: millis(
-            "limits.wait_ms_max",
-            raw.wait_ms_max,
-            defaults.wait_max,
-            Millis::ZERO..=limits::CONFIGURED_MAX,
-            problems,
-        ),
-    };
-    if bounds.ttl_max < bounds.ttl_min {
-        let least = bounds.ttl_min.as_ms();
-        let text = format!("must be at least limits.ttl_ms_min ({least})");
-        problems.add("limits.ttl_ms_max", text);
-    }
-    bounds
 }
 
 fn group_ttl(given: Option<u64>, bounds: Bounds, problems: &mut Problems) -> Millis {

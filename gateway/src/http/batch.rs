@@ -9,7 +9,7 @@
 use super::edge::{Answer, Edge, json};
 use super::failure::Failure;
 use super::{reply, usual, validate};
-use crate::auth::Who;
+use crate::auth::{Share, Who};
 use crate::limits;
 use crate::metrics::{LockCall, Outcome};
 use crate::service::{Locks, RenewOutcome, ServiceError};
@@ -44,7 +44,8 @@ pub(super) async fn renew<L: Locks, C: Clock>(
     for stride in sent.renewals.chunks(limits::BATCH_STRIDE_ITEMS) {
         let now = edge.clock.now();
         for sent in stride {
-            items.push(match validate::renew(sent, &edge.settings.bounds, who) {
+            let renew = validate::renew(sent, &edge.settings.bounds, who);
+            items.push(match paid(who, Share::Upkeep, renew) {
                 Err(failure) => Some(Err(failure)),
                 Ok(renew) => match edge.locks.try_renew(now, &renew) {
                     Some(result) => Some(told(result.map(RenewOutcome::Renewed))),
@@ -60,7 +61,8 @@ pub(super) async fn renew<L: Locks, C: Clock>(
     run(&mut items, slow, |renew| edge.locks.renew(renew)).await;
     let unix_ms = edge.clock.unix_ms();
     let reply = conclude(edge, LockCall::Renew, items, |results| {
-        reply::renewals_json(results, unix_ms)
+        let stretched = |told: Result<_, _>| told.map(|told| edge.pressure.stretch_renewal(told));
+        reply::renewals_json(results.map(stretched), unix_ms)
     });
     Ok((reply, Outcome::Ok))
 }
@@ -75,13 +77,18 @@ pub(super) async fn acquire<L: Locks, C: Clock>(
     let sent: AcquireBatch<'_> = edge.parse(&body)?;
     check_count("acquisitions", sent.acquisitions.len())?;
     let sent = sent.acquisitions.into_iter();
-    let (mut items, todo) =
-        sort(sent.map(|sent| validate::acquire(sent, &edge.settings.bounds, who)));
+    let (mut items, todo) = sort(sent.map(|sent| {
+        let acquire = validate::acquire(sent, &edge.settings.bounds, who);
+        paid(who, Share::Acquires, acquire)
+    }));
     run(&mut items, todo, |acquire| edge.locks.acquire(acquire)).await;
     let unix_ms = edge.clock.unix_ms();
     let results = conclude(edge, LockCall::Acquire, items, |results| {
         let told = |told| match told {
-            Ok(outcome) => AcquireResult::Answered(reply::acquired(&outcome, unix_ms)),
+            Ok(outcome) => {
+                let outcome = edge.pressure.stretch_acquire(outcome);
+                AcquireResult::Answered(reply::acquired(&outcome, unix_ms))
+            }
             Err(error) => AcquireResult::Failed { error },
         };
         results.map(told).collect()
@@ -101,7 +108,7 @@ pub(super) async fn release<L: Locks, C: Clock>(
     let (mut items, todo) = sort(
         sent.releases
             .iter()
-            .map(|sent| validate::release(sent, who)),
+            .map(|sent| paid(who, Share::Upkeep, validate::release(sent, who))),
     );
     run(&mut items, todo, |release| edge.locks.release(release)).await;
     let results = conclude(edge, LockCall::Release, items, |results| {
@@ -122,6 +129,13 @@ fn check_count(field: &str, count: usize) -> Result<(), Failure> {
         )));
     }
     Ok(())
+}
+
+/// Takes what is good out of the caller's budget, item by item.
+fn paid<T>(who: &Who, share: Share, checked: Result<T, Failure>) -> Result<T, Failure> {
+    let valid = checked?;
+    who.spend(share)?;
+    Ok(valid)
 }
 
 fn told<T>(result: Result<T, ServiceError>) -> Result<T, Failure> {

@@ -2,6 +2,7 @@
 
 use super::Edge;
 use crate::auth::{Caller, Certificate};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// What requests of one connection share.
@@ -11,11 +12,12 @@ pub struct Client<'a, L, C> {
 }
 
 impl<'a, L, C> Client<'a, L, C> {
-    /// The client at the other end of a connection, which showed this certificate.
-    pub fn new(edge: &'a Edge<L, C>, certificate: Option<Certificate>) -> Self {
+    /// The client at the other end of a connection, at this address, which showed this
+    /// certificate.
+    pub fn new(edge: &'a Edge<L, C>, address: IpAddr, certificate: Option<Certificate>) -> Self {
         Self {
             edge,
-            caller: Caller::new(Arc::clone(&edge.auth), certificate),
+            caller: Caller::new(Arc::clone(&edge.auth), address, certificate),
         }
     }
 }

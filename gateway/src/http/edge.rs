@@ -3,6 +3,8 @@
 use super::body::{self, Budget};
 use super::failure::Failure;
 use super::guard;
+use super::held::Replies;
+use super::pressure::{self, Pressure, Seen};
 use super::reply::{self, Reply};
 use super::route::Route;
 use super::{EdgeSettings, batch, operate, parse, single};
@@ -12,7 +14,7 @@ use crate::limits;
 use crate::logs::{self, Throttle};
 use crate::metrics::{Metrics, Operation, Outcome, Stopwatch};
 use crate::service::Locks;
-use crate::time::Clock;
+use crate::time::{Clock, Millis};
 use bytes::Bytes;
 use holdfast_api::ErrorCode;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
@@ -31,8 +33,11 @@ pub struct Edge<L, C> {
     pub(super) metrics: Arc<Metrics>,
     pub(super) lifecycle: Lifecycle,
     pub(super) auth: Arc<Auth>,
+    pub(super) pressure: Pressure,
     refusals: Mutex<Throttle>,
     bodies: Budget,
+    /// Of HTTP/2 connections.
+    pub(super) replies: Replies,
 }
 
 /// A reply, and how it counts.
@@ -55,9 +60,18 @@ impl<L: Locks, C: Clock> Edge<L, C> {
             metrics,
             lifecycle,
             auth,
+            pressure: Pressure::default(),
             refusals: Mutex::default(),
             bodies: Budget::new(limits::BODIES_BYTES_MAX),
+            replies: Replies::new(limits::HTTP2_REPLIES_BYTES_MAX),
         }
+    }
+
+    /// Looks how hard it is to keep up; this look came so much later than planned.
+    pub(super) fn look(&self, late: Millis) {
+        let crowded = pressure::crowded(&self.locks.engines());
+        let level = self.pressure.look(Seen { late, crowded });
+        self.metrics.pressure(level);
     }
 
     /// Answers one request.
@@ -99,6 +113,11 @@ impl<L: Locks, C: Clock> Edge<L, C> {
             return Ok((reply, Outcome::Ok));
         }
         let who = &identify(caller, &head.headers)?;
+        if matches!(route, Route::Acquire | Route::AcquireBatch) && self.pressure.refuses_acquires()
+        {
+            let detail = "the gateway does not keep up; ask again later, or another one";
+            return Err(Failure::overloaded(detail));
+        }
         let answer = match route {
             Route::Renew => single::renew(self, who, head, body).await,
             Route::Acquire => Box::pin(single::acquire(self, who, head, body)).await,

@@ -1,6 +1,6 @@
 //! Why a request has no answer, before it becomes HTTP.
 
-use crate::auth::{Right, Stranger};
+use crate::auth::{Exhausted, Right, Stranger};
 use crate::limits;
 use crate::names::Invalid;
 use crate::service::ServiceError;
@@ -92,6 +92,16 @@ impl From<Stranger> for Failure {
         Self {
             challenge: Some(stranger.challenge),
             ..Self::new(ErrorCode::Unauthenticated, stranger.detail)
+        }
+    }
+}
+
+impl From<Exhausted> for Failure {
+    fn from(exhausted: Exhausted) -> Self {
+        let detail = "more requests per second than this caller may send; slow down";
+        Self {
+            retry_after: Some(exhausted.retry_after),
+            ..Self::new(ErrorCode::RateLimited, detail)
         }
     }
 }

@@ -3,7 +3,8 @@
 //! The guard is for HTTP/1.1: here the library's own rules bound what a client may do. It may have
 //! so many requests under way ([`limits::HTTP2_STREAMS_MAX`]), headers of so many bytes, and is cut
 //! off when it takes back more requests than the library will remember: a request that is reset at
-//! once costs the client nothing and the server its beginning.
+//! once costs the client nothing and the server its beginning. Large replies that their clients do
+//! not read wait in a memory that all connections share ([`held`](super::held)).
 
 use super::edge::Edge;
 use crate::auth::Caller;
@@ -13,7 +14,6 @@ use crate::service::Locks;
 use crate::time::Clock;
 use http::header::CONNECTION;
 use http::{Request, Response};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
 use hyper::server::conn::http2;
@@ -47,7 +47,7 @@ where
         async move {
             let reply = edge.answer(&caller, request).await;
             drop(counted);
-            Ok::<_, Infallible>(without_connection(reply))
+            Ok::<_, Infallible>(without_connection(edge.replies.hold(reply)))
         }
     });
     let connection = http2::Builder::new(TokioExecutor::new())
@@ -108,10 +108,7 @@ impl Drop for Counted {
 }
 
 /// There is no such header in HTTP/2; a connection is ended in other ways.
-fn without_connection<B>(mut reply: Response<Full<B>>) -> Response<Full<B>>
-where
-    B: bytes::Buf,
-{
+fn without_connection<B>(mut reply: Response<B>) -> Response<B> {
     reply.headers_mut().remove(CONNECTION);
     reply
 }

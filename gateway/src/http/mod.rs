@@ -19,9 +19,12 @@ mod edge;
 mod express;
 mod failure;
 mod guard;
+mod held;
 mod http2;
 mod operate;
 mod parse;
+mod places;
+mod pressure;
 mod query;
 mod reply;
 mod route;
@@ -52,6 +55,8 @@ pub struct EdgeSettings {
     pub timeouts: Timeouts,
     /// Open connections; past it clients are told to come back.
     pub connections_max: ConnectionsMax,
+    /// Of them from one address; `None`: all.
+    pub address_connections_max: Option<u32>,
 }
 
 /// The largest number of open connections.

@@ -4,23 +4,25 @@ use super::client::Client;
 use super::connection;
 use super::edge::Edge;
 use super::failure::Failure;
+use super::places::Places;
 use super::{http2, reply};
 use crate::auth::{Caller, Certificate};
 use crate::lifecycle::Phase;
 use crate::limits;
 use crate::logs::Throttle;
 use crate::service::Locks;
-use crate::time::Clock;
+use crate::time::{Clock, Millis};
 use crate::tls::{self, ServerTls};
 use holdfast_api::ErrorCode;
 use http_body_util::BodyExt as _;
 use hyper_util::rt::TokioIo;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::MissedTickBehavior;
 
 /// Listens on `address`; port 0 means any free one.
 ///
@@ -45,19 +47,31 @@ pub async fn serve<L: Locks, C: Clock>(
 ) {
     let connections_max = edge.settings.connections_max.0;
     let places = Arc::new(Semaphore::new(connections_max as usize));
+    let by_address = Places::new(edge.settings.address_connections_max);
     let refusals = Arc::new(Semaphore::new(limits::REFUSALS_MAX));
     let refusal = Arc::new(refusal().await);
     let is_tls = tls.is_some();
+    let mut looks = tokio::time::interval(limits::PRESSURE_INTERVAL.to_std());
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut looked = edge.clock.now();
     let (mut refused, mut broken) = (Throttle::default(), Throttle::default());
     let lifecycle = edge.lifecycle.clone();
     let mut finishing = std::pin::pin!(lifecycle.reached(Phase::Finishing));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
+            _ = looks.tick() => {
+                let now = edge.clock.now();
+                let took_ms = now.since(looked).as_ms();
+                let late_ms = took_ms.saturating_sub(limits::PRESSURE_INTERVAL.as_ms());
+                edge.look(Millis::from_ms(late_ms));
+                looked = now;
+                continue;
+            }
             () = &mut finishing => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, address) = match accepted {
+            Ok((stream, address)) => (stream, address.ip()),
             Err(error) => {
                 if let Some(count) = broken.log(edge.clock.now()) {
                     tracing::warn!(%error, count, "a connection could not be accepted");
@@ -68,17 +82,19 @@ pub async fn serve<L: Locks, C: Clock>(
         };
         // Replies are small and each is one write; waiting for more would only delay it.
         let _ = stream.set_nodelay(true);
-        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+        if let Ok(place) = Arc::clone(&places).try_acquire_owned()
+            && let Some(own_place) = by_address.take(address)
+        {
             let (edge, tls) = (Arc::clone(&edge), tls.clone());
             edge.metrics.connection_opened();
             tokio::spawn(async move {
                 let metrics = Arc::clone(&edge.metrics);
                 let _open = OpenConnection(metrics);
                 match tls {
-                    None => serve_http1(stream, &edge, None).await,
-                    Some(tls) => serve_tls(stream, &tls, edge).await,
+                    None => serve_http1(stream, &edge, address, None).await,
+                    Some(tls) => serve_tls(stream, &tls, edge, address).await,
                 }
-                drop(place);
+                drop((own_place, place));
             });
             continue;
         }
@@ -106,26 +122,32 @@ pub async fn serve<L: Locks, C: Clock>(
     let _ = places.acquire_many(connections_max).await;
 }
 
-async fn serve_tls<L: Locks, C: Clock>(stream: TcpStream, tls: &ServerTls, edge: Arc<Edge<L, C>>) {
+async fn serve_tls<L: Locks, C: Clock>(
+    stream: TcpStream,
+    tls: &ServerTls,
+    edge: Arc<Edge<L, C>>,
+    address: IpAddr,
+) {
     // Strangers knock on every port; what came of each is of no interest.
     let Ok(stream) = tls.accept(stream).await else {
         return edge.metrics.handshake_failed();
     };
     let certificate = tls::certificate(&stream);
     if tls::is_http2(&stream) {
-        let caller = Caller::new(Arc::clone(&edge.auth), certificate);
+        let caller = Caller::new(Arc::clone(&edge.auth), address, certificate);
         http2::serve(TokioIo::new(stream), edge, caller).await;
     } else {
-        serve_http1(stream, &edge, certificate).await;
+        serve_http1(stream, &edge, address, certificate).await;
     }
 }
 
 async fn serve_http1<L: Locks, C: Clock, S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     edge: &Edge<L, C>,
+    address: IpAddr,
     certificate: Option<Certificate>,
 ) {
-    let client = Client::new(edge, certificate);
+    let client = Client::new(edge, address, certificate);
     connection::serve(
         stream,
         edge.settings.timeouts,

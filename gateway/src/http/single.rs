@@ -5,7 +5,7 @@
 use super::edge::{Answer, Edge, json};
 use super::failure::Failure;
 use super::{reply, usual, validate};
-use crate::auth::Who;
+use crate::auth::{Share, Who};
 use crate::limits;
 use crate::metrics::{LockCall, Outcome};
 use crate::service::{Locks, ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError};
@@ -41,6 +41,7 @@ fn renew_from_memory<L: Locks, C: Clock>(
         None => edge.parse(body)?,
     };
     let renew = validate::renew(&sent, &edge.settings.bounds, who)?;
+    who.spend(Share::Upkeep)?;
     Ok(match edge.locks.try_renew(edge.clock.now(), &renew) {
         Some(result) => Ok(answer_renewal(edge, result.map(RenewOutcome::Renewed))),
         None => Err(Box::new(renew)),
@@ -48,6 +49,9 @@ fn renew_from_memory<L: Locks, C: Clock>(
 }
 
 /// The answer to a renewal in the usual form that is good and can be given from memory.
+///
+/// It is paid for last, as one that is left to the library is paid for there. A hold is then renewed
+/// whose client is told to slow down, which harms nobody.
 pub(super) fn renew_at_once<L: Locks, C: Clock>(
     edge: &Edge<L, C>,
     who: &Who,
@@ -55,7 +59,9 @@ pub(super) fn renew_at_once<L: Locks, C: Clock>(
 ) -> Option<Renewed> {
     let sent = usual::renewal(body)?;
     let renew = validate::renew(&sent, &edge.settings.bounds, who).ok()?;
-    edge.locks.try_renew(edge.clock.now(), &renew)?.ok()
+    let told = edge.locks.try_renew(edge.clock.now(), &renew)?.ok()?;
+    who.spend(Share::Upkeep).ok()?;
+    Some(edge.pressure.stretch(told))
 }
 
 fn answer_renewal<L: Locks, C: Clock>(
@@ -64,7 +70,10 @@ fn answer_renewal<L: Locks, C: Clock>(
 ) -> Answer {
     let outcome = count(edge, LockCall::Renew, &result);
     let unix_ms = edge.clock.unix_ms();
-    match result.map_err(Failure::from)? {
+    match edge
+        .pressure
+        .stretch_renewal(result.map_err(Failure::from)?)
+    {
         RenewOutcome::Renewed(told) => Ok((reply::renewed_json(told, unix_ms), outcome)),
         ended => {
             let body = reply::renewed(ended, unix_ms);
@@ -82,9 +91,12 @@ pub(super) async fn acquire<L: Locks, C: Clock>(
     let body = edge.read(head, body, limits::BODY_BYTES_MAX).await?;
     let sent: AcquireRequest<'_> = edge.parse(&body)?;
     let acquire = validate::acquire(sent, &edge.settings.bounds, who)?;
+    who.spend(Share::Acquires)?;
     let result = edge.locks.acquire(acquire).await;
     let outcome = count(edge, LockCall::Acquire, &result);
-    let acquired = result.map_err(Failure::from)?;
+    let acquired = edge
+        .pressure
+        .stretch_acquire(result.map_err(Failure::from)?);
     let body = reply::acquired(&acquired, edge.clock.unix_ms());
     json(StatusCode::OK, &body, outcome)
 }
@@ -98,6 +110,7 @@ pub(super) async fn release<L: Locks, C: Clock>(
     let body = edge.read(head, body, limits::BODY_BYTES_MAX).await?;
     let sent: ReleaseRequest<'_> = edge.parse(&body)?;
     let release = validate::release(&sent, who)?;
+    who.spend(Share::Upkeep)?;
     let result = edge.locks.release(release).await;
     let outcome = count(edge, LockCall::Release, &result);
     match result.map_err(Failure::from)? {

@@ -4,7 +4,10 @@ use crate::fake::{TOKEN, UNIX_MS, lock_id};
 use crate::fixture::{self, Server};
 use crate::raw::{Client, Reply, get, post};
 use holdfast_api::paths;
-use holdfast_gateway::auth::{Auth, AuthMode, BearerToken, Roll, RollEntry, RollFile};
+use holdfast_gateway::auth::{
+    Auth, AuthMode, BearerToken, Budgets, Rates, Roll, RollEntry, RollFile,
+};
+use holdfast_gateway::http::EdgeSettings;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -27,7 +30,7 @@ fn roll(principals: &[u8]) -> Roll {
 }
 
 fn start() -> (Server, Arc<Auth>) {
-    let auth = Auth::new(AuthMode::Tokens, roll(&[1, 2]));
+    let auth = Auth::new(AuthMode::Tokens, roll(&[1, 2]), fixture::no_budgets());
     (fixture::start_for(Arc::clone(&auth)), auth)
 }
 
@@ -219,4 +222,99 @@ async fn without_authentication_a_token_is_no_hindrance() {
     assert_eq!(reply.status, 200);
     client.send(get(paths::OPENAPI).as_bytes());
     assert_eq!(client.reply().await.status, 200);
+}
+
+/// Asks until it is refused.
+async fn flood(client: &mut Client, path: &str, bits: u8, body: &str) -> Reply {
+    for _ in 0..10_000 {
+        let reply = ask(client, path, &bearer(bits), body).await;
+        if reply.status != 200 {
+            return reply;
+        }
+    }
+    panic!("never refused");
+}
+
+#[tokio::test]
+async fn a_flood_of_acquires_is_its_principals_own_affair() {
+    let rate = std::num::NonZeroU32::new(20);
+    let rates = Rates {
+        acquires: rate,
+        upkeep: rate,
+    };
+    let budgets = Budgets::new(rates, Rates::default());
+    let auth = Auth::new(AuthMode::Tokens, roll(&[1, 2]), budgets);
+    let server = fixture::start_for(auth);
+    let mut client = server.client().await;
+    let acquire = json!({"name": "cold", "ttlMs": 30_000, "clientId": "c"}).to_string();
+    let refused = flood(&mut client, paths::ACQUIRE, 1, &acquire).await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (429, "rate_limited")
+    );
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert!(refused.json()["retryAfterMs"].as_u64().unwrap() >= 50);
+    // Neither its own renewals nor anybody else's acquires are.
+    let renewal = usual_renewal("warm-1");
+    assert_eq!(
+        ask(&mut client, paths::RENEW, &bearer(1), &renewal)
+            .await
+            .status,
+        200
+    );
+    assert_eq!(
+        ask(&mut client, paths::ACQUIRE, &bearer(2), &acquire)
+            .await
+            .status,
+        200
+    );
+    // A new connection does not help. Renewals have their end too, by the express way.
+    let mut other = server.client().await;
+    let refused = flood(&mut other, paths::RENEW, 1, &renewal).await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (429, "rate_limited")
+    );
+}
+
+#[tokio::test]
+async fn an_address_has_a_budget_where_it_is_given_one() {
+    let rates = Rates {
+        acquires: std::num::NonZeroU32::new(5),
+        upkeep: None,
+    };
+    let server = fixture::start_for(Auth::open(Budgets::new(Rates::default(), rates)));
+    let item = json!({"name": "cold", "ttlMs": 30_000, "clientId": "c"});
+    let batch = json!({ "acquisitions": vec![item; 50] }).to_string();
+    let reply = server.post(paths::ACQUIRE_BATCH, &batch).await.json();
+    assert_eq!(reply["results"][0]["acquired"], true);
+    assert_eq!(reply["results"][49]["error"]["code"], "rate_limited");
+    assert!(
+        reply["results"][49]["error"]["retryAfterMs"]
+            .as_u64()
+            .unwrap()
+            >= 50
+    );
+}
+
+#[tokio::test]
+async fn an_address_has_so_many_connections_and_no_more() {
+    let settings = EdgeSettings {
+        address_connections_max: Some(2),
+        ..EdgeSettings::default()
+    };
+    let server = fixture::start_with(settings);
+    let (mut one, mut two) = (server.client().await, server.client().await);
+    for client in [&mut one, &mut two] {
+        assert_eq!(client.get(paths::OPENAPI).await.status, 200);
+    }
+    let mut three = server.client().await;
+    let refused = three.get(paths::OPENAPI).await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (503, "overloaded")
+    );
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert!(three.is_closed().await);
+    assert_eq!(two.get(paths::OPENAPI).await.status, 200);
 }

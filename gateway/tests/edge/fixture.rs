@@ -2,10 +2,11 @@
 
 use crate::fake::{Fake, Still};
 use crate::raw::{Client, Reply};
-use holdfast_gateway::auth::Auth;
+use holdfast_gateway::auth::{Auth, Budgets, Rates};
 use holdfast_gateway::http::{Edge, EdgeSettings, bind, serve};
 use holdfast_gateway::lifecycle::{Lifecycle, Phase};
 use holdfast_gateway::metrics::Metrics;
+use holdfast_gateway::time::Clock;
 use holdfast_gateway::tls::ServerTls;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,6 +20,11 @@ pub(crate) struct Server {
     pub(crate) served: JoinHandle<()>,
 }
 
+/// Everybody may send as much as they like.
+pub(crate) fn no_budgets() -> Budgets {
+    Budgets::new(Rates::default(), Rates::default())
+}
+
 /// Starts with the default settings.
 pub(crate) fn start() -> Server {
     start_with(EdgeSettings::default())
@@ -30,7 +36,7 @@ pub(crate) fn start_for(auth: Arc<Auth>) -> Server {
 }
 
 pub(crate) fn start_with(settings: EdgeSettings) -> Server {
-    start_with_auth(settings, Auth::open())
+    start_with_auth(settings, Auth::open(no_budgets()))
 }
 
 pub(crate) fn start_with_auth(settings: EdgeSettings, auth: Arc<Auth>) -> Server {
@@ -42,13 +48,22 @@ pub(crate) fn start_with_tls(
     auth: Arc<Auth>,
     tls: Option<Arc<ServerTls>>,
 ) -> Server {
+    start_with_clock(settings, auth, tls, Still)
+}
+
+pub(crate) fn start_with_clock(
+    settings: EdgeSettings,
+    auth: Arc<Auth>,
+    tls: Option<Arc<ServerTls>>,
+    clock: impl Clock,
+) -> Server {
     let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
     let fake = Arc::new(Fake::default());
     let (metrics, lifecycle) = (Arc::new(Metrics::default()), Lifecycle::default());
     let edge = Edge::new(
         Arc::clone(&fake),
-        Still,
+        clock,
         settings,
         Arc::clone(&metrics),
         lifecycle.clone(),

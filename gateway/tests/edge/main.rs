@@ -19,6 +19,8 @@ mod fixture;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod http2;
+#[cfg(test)]
 mod locks;
 #[cfg(test)]
 mod openapi;

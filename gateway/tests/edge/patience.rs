@@ -1,10 +1,14 @@
 //! Clients that are slow, idle, too many, or do not listen.
 
+use crate::fake::{TOKEN, UNIX_MS, lock_id};
 use crate::fixture;
 use crate::raw::{get, post};
 use holdfast_api::paths;
+use holdfast_gateway::auth::Auth;
 use holdfast_gateway::http::{ConnectionsMax, EdgeSettings, Timeouts};
-use holdfast_gateway::time::Millis;
+use holdfast_gateway::time::{Clock, Instant, Millis};
+use serde_json::json;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const BODY: &[u8] = br#"{"name":"a","ttlMs":1000,"clientId":"c"}"#;
 
@@ -139,4 +143,55 @@ async fn past_the_limit_of_connections_a_client_is_told_to_come_back() {
     crate::admin::wait_for_metric(&server, "holdfast_http_connections 0").await;
     let mut third = server.client().await;
     assert_eq!(third.get(paths::OPENAPI).await.status, 200);
+}
+
+/// A clock by which everything takes a second, as on a machine that does not keep up.
+#[derive(Default)]
+struct Racing(AtomicU64);
+
+impl Clock for Racing {
+    fn now(&self) -> Instant {
+        Instant::from_ms(self.0.fetch_add(1_000, Ordering::Relaxed))
+    }
+
+    fn unix_ms(&self) -> u64 {
+        UNIX_MS
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_that_does_not_keep_up_refuses_acquires_and_has_renewals_come_later() {
+    let auth = Auth::open(fixture::no_budgets());
+    let clock = Racing::default();
+    let server = fixture::start_with_clock(EdgeSettings::default(), auth, None, clock);
+    crate::admin::wait_for_metric(&server, "holdfast_pressure_ratio 1").await;
+    let acquire = json!({"name": "n", "ttlMs": 30_000, "clientId": "c"});
+    // The first look only notes that it is late.
+    let refused = loop {
+        let reply = server.post(paths::ACQUIRE, &acquire.to_string()).await;
+        if reply.status != 200 {
+            break reply;
+        }
+        assert!(reply.json()["renewAfterMs"].as_u64() > Some(13_000));
+    };
+    let told = (refused.status, refused.code());
+    assert_eq!(told, (503, "overloaded".to_owned()));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let batch = json!({ "acquisitions": [acquire] }).to_string();
+    let reply = server.post(paths::ACQUIRE_BATCH, &batch).await;
+    assert_eq!(reply.status, 503);
+    let hold = json!({"lockId": lock_id("n").to_text(), "fencingToken": TOKEN});
+    let batch = json!({ "renewals": [hold.clone(), hold.clone()] }).to_string();
+    let renewed = server.post(paths::RENEW, &hold.to_string()).await.json();
+    let many = server.post(paths::RENEW_BATCH, &batch).await.json();
+    for renewed in [&renewed, &many["results"][1]] {
+        // A third of the TTL is 10,000 ms.
+        assert!(renewed["renewAfterMs"].as_u64() > Some(13_000), "{renewed}");
+        assert!(
+            renewed["renewAfterMs"].as_u64() <= Some(29_700 / 2),
+            "{renewed}"
+        );
+    }
+    let released = server.post(paths::RELEASE, &hold.to_string()).await;
+    assert_eq!(released.status, 204);
 }

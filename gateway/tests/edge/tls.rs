@@ -1,10 +1,8 @@
-//! TLS on the public listener: both versions of HTTP, certificates that change, clients that show
-//! theirs, and those who misbehave.
+//! TLS on the public listener: certificates that change, and clients that show theirs.
 
 use crate::fake::{TOKEN, lock_id};
-use crate::fixture::{self, Server};
+use crate::fixture::{self, Server, no_budgets};
 use crate::raw::get;
-use bytes::Bytes;
 use holdfast_api::paths;
 use holdfast_gateway::auth::{Auth, AuthMode, Roll};
 use holdfast_gateway::http::EdgeSettings;
@@ -45,15 +43,15 @@ fn uri(text: &str) -> SanType {
     SanType::URI(Ia5String::try_from(text).unwrap())
 }
 
-struct World {
+pub(crate) struct World {
     folder: TempDir,
     authority: Authority,
     tls: Arc<ServerTls>,
-    server: Server,
+    pub(crate) server: Server,
 }
 
 impl World {
-    fn start(auth: Arc<Auth>, client_cert_needed: Option<bool>) -> Self {
+    pub(crate) fn start(auth: Arc<Auth>, client_cert_needed: Option<bool>) -> Self {
         let (folder, authority) = (tempfile::tempdir().unwrap(), authority());
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("ca"), authority.pem()).unwrap();
@@ -104,7 +102,7 @@ impl World {
             .await
     }
 
-    async fn connect(&self, protocol: &str) -> TlsStream<TcpStream> {
+    pub(crate) async fn connect(&self, protocol: &str) -> TlsStream<TcpStream> {
         self.try_connect(protocol, None).await.unwrap()
     }
 }
@@ -115,7 +113,7 @@ fn write_identity(folder: &Path, (cert, key): &(String, String)) {
 }
 
 /// The status of a renewal over HTTP/1.1, by either way.
-async fn renew(stream: &mut TlsStream<TcpStream>, name: &str) -> u16 {
+pub(crate) async fn renew(stream: &mut TlsStream<TcpStream>, name: &str) -> u16 {
     let lock_id = lock_id(name).to_text();
     let body = format!(r#"{{"lockId":"{lock_id}","fencingToken":{TOKEN}}}"#);
     let request = crate::raw::post(paths::RENEW, "", body.as_bytes());
@@ -134,24 +132,9 @@ async fn read_status(stream: &mut TlsStream<TcpStream>) -> u16 {
         .unwrap()
 }
 
-type Http2 = h2::client::SendRequest<Bytes>;
-
-async fn http2(world: &World) -> (Http2, tokio::task::JoinHandle<Result<(), h2::Error>>) {
-    let stream = world.connect("h2").await;
-    let (requests, connection) = h2::client::handshake(stream).await.unwrap();
-    (requests, tokio::spawn(connection))
-}
-
-fn request(method: &str, path: &str) -> http::Request<()> {
-    let uri = format!("https://127.0.0.1{path}");
-    let json = "application/json";
-    let builder = http::Request::builder().method(method).uri(uri);
-    builder.header("content-type", json).body(()).unwrap()
-}
-
 #[tokio::test]
 async fn http_1_is_spoken_over_tls_by_the_express_way_and_by_the_library() {
-    let world = World::start(Auth::open(), None);
+    let world = World::start(Auth::open(no_budgets()), None);
     let mut stream = world.connect("http/1.1").await;
     for name in ["warm", "cold", "warm"] {
         assert_eq!(renew(&mut stream, name).await, 200, "{name}");
@@ -159,96 +142,8 @@ async fn http_1_is_spoken_over_tls_by_the_express_way_and_by_the_library() {
 }
 
 #[tokio::test]
-async fn http_2_is_spoken_over_tls_with_many_requests_at_once() {
-    let world = World::start(Auth::open(), None);
-    let (requests, _connection) = http2(&world).await;
-    let mut replies = Vec::new();
-    for name in ["warm", "cold", "expired", "stolen"]
-        .iter()
-        .cycle()
-        .take(40)
-    {
-        let mut requests = requests.clone().ready().await.unwrap();
-        let (reply, mut body) = requests
-            .send_request(request("POST", paths::RENEW), false)
-            .unwrap();
-        let lock_id = lock_id(name).to_text();
-        let text = format!(r#"{{"lockId":"{lock_id}","fencingToken":{TOKEN}}}"#);
-        body.send_data(text.into(), true).unwrap();
-        replies.push((name, reply));
-    }
-    for (name, reply) in replies {
-        let reply = reply.await.unwrap();
-        let expected = if matches!(*name, "expired" | "stolen") {
-            409
-        } else {
-            200
-        };
-        assert_eq!(reply.status().as_u16(), expected, "{name}");
-        assert!(reply.headers().get("connection").is_none());
-    }
-}
-
-/// A frame of HTTP/2.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    let mut frame = length[1..].to_vec();
-    frame.extend_from_slice(&[kind, flags]);
-    frame.extend_from_slice(&stream.to_be_bytes());
-    frame.extend_from_slice(payload);
-    frame
-}
-
-/// The reason in the first GOAWAY among these frames.
-fn goodbye(mut frames: &[u8]) -> Option<u32> {
-    while let Some((head, rest)) = frames.split_first_chunk::<9>() {
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
-        let (payload, rest) = rest.split_at_checked(length)?;
-        if head[3] == 7 {
-            return Some(u32::from_be_bytes(payload[4..8].try_into().unwrap()));
-        }
-        frames = rest;
-    }
-    None
-}
-
-#[tokio::test]
-async fn requests_that_are_taken_back_at_once_end_their_connection_and_no_other() {
-    const ENHANCE_YOUR_CALM: u32 = 11;
-    let world = World::start(Auth::open(), None);
-    let mut stream = world.connect("h2").await;
-    // GET https://h/openapi.json, in the static table and two literals.
-    let headers = b"\x82\x87\x04\x0d/openapi.json\x01\x01h".to_vec();
-    let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    sent.extend(frame(4, 0, 0, &[]));
-    for stream in (1..20_000).step_by(2) {
-        sent.extend(frame(1, 0x5, stream, &headers));
-        sent.extend(frame(3, 0, stream, &8_u32.to_be_bytes()));
-    }
-    // It may be cut off before it has sent or read everything.
-    let (mut reader, mut writer) = tokio::io::split(&mut stream);
-    let mut heard = Vec::new();
-    let _ = tokio::join!(writer.write_all(&sent), reader.read_to_end(&mut heard));
-    assert_eq!(goodbye(&heard), Some(ENHANCE_YOUR_CALM));
-    let mut other = world.connect("http/1.1").await;
-    assert_eq!(renew(&mut other, "warm").await, 200);
-}
-
-#[tokio::test]
-async fn headers_over_http_2_are_bounded() {
-    let world = World::start(Auth::open(), None);
-    let (requests, _connection) = http2(&world).await;
-    let mut large = request("GET", paths::OPENAPI);
-    let value = http::HeaderValue::from_str(&"a".repeat(100 * 1024)).unwrap();
-    large.headers_mut().insert("x-large", value);
-    let mut ready = requests.clone().ready().await.unwrap();
-    let (reply, _) = ready.send_request(large, true).unwrap();
-    assert!(!reply.await.is_ok_and(|reply| reply.status().is_success()));
-}
-
-#[tokio::test]
 async fn a_certificate_that_changes_counts_for_new_connections_and_a_bad_one_does_not() {
-    let world = World::start(Auth::open(), None);
+    let world = World::start(Auth::open(no_budgets()), None);
     let shown = |stream: &TlsStream<TcpStream>| {
         let shown = stream.get_ref().1.peer_certificates().unwrap();
         names_of(&shown[0]).len()
@@ -285,7 +180,11 @@ fn roll(san: &str) -> Roll {
 
 #[tokio::test]
 async fn a_certificate_shows_who_asks() {
-    let auth = Auth::new(AuthMode::Certificates, roll("uri:spiffe://prod/billing"));
+    let auth = Auth::new(
+        AuthMode::Certificates,
+        roll("uri:spiffe://prod/billing"),
+        no_budgets(),
+    );
     let world = World::start(auth, Some(true));
     let known = issue(&world.authority, &[uri("spiffe://prod/billing")]);
     let unknown = issue(&world.authority, &[uri("spiffe://prod/other")]);
@@ -315,7 +214,7 @@ async fn a_certificate_shows_who_asks() {
 
 #[tokio::test]
 async fn a_client_that_does_not_speak_tls_is_cut_off_and_counted() {
-    let world = World::start(Auth::open(), None);
+    let world = World::start(Auth::open(no_budgets()), None);
     let mut stream = TcpStream::connect(world.server.address).await.unwrap();
     stream
         .write_all(get(paths::OPENAPI).as_bytes())

@@ -4,16 +4,26 @@ use crate::fixture::{SECRET, World};
 use holdfast_api::ErrorCode;
 use holdfast_gateway::service::RenewOutcome;
 use holdfast_gateway::tls::{ClientFiles, ClientTls, Inside, ServerFiles, ServerTls};
-use holdfast_rig::TlsFiles;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::path::Path;
 use std::sync::Arc;
 
+/// An authority of its own, and a certificate for gateways on this machine.
 fn server(folder: &Path) -> Arc<ServerTls> {
-    let made = TlsFiles::generate(folder).unwrap();
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let cert = params.signed_by(&key, &authority).unwrap();
+    let at = |name: &str| folder.join(name);
+    std::fs::write(at("ca.pem"), authority.pem()).unwrap();
+    std::fs::write(at("cert.pem"), cert.pem()).unwrap();
+    std::fs::write(at("key.pem"), key.serialize_pem()).unwrap();
     let files = ServerFiles {
-        cert: made.cert,
-        key: made.key,
-        client_ca: Some(made.ca),
+        cert: at("cert.pem"),
+        key: at("key.pem"),
+        client_ca: Some(at("ca.pem")),
         client_cert_needed: true,
     };
     ServerTls::load(files, Inside::Http1).unwrap()

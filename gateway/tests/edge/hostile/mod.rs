@@ -4,7 +4,7 @@
 //! [`attack`] needs nothing but an address, so it runs against the fake and against real
 //! gateways alike; no answer depends on what is locked.
 
-mod bodies;
+pub(crate) mod bodies;
 mod framing;
 
 use crate::raw::{Client, Reply, get, post};
@@ -72,7 +72,7 @@ pub(crate) async fn attack(address: SocketAddr) {
     half_sent_and_gone(address).await;
 }
 
-fn check(case: &Case, reply: &Reply) {
+pub(crate) fn check(case: &Case, reply: &Reply) {
     let body = String::from_utf8_lossy(&reply.body);
     assert_eq!(reply.status, case.status, "{}: {body}", case.what);
     if let Some(code) = case.code {
