@@ -37,9 +37,10 @@ def wait_for(url, seconds=60):
 class Stack:
     """The processes, and how to start each of them again."""
 
-    def __init__(self, folder, bin_dir, settings=""):
+    def __init__(self, folder, bin_dir, settings="", auth='mode = "none"\n'):
         self.folder = folder
         self.settings = settings  # of the gateway: lines for the beginning of its configuration
+        self.auth = auth  # lines for [auth], and tables after it
         self.bin = bin_dir
         self.running = {}
         self.etcd_ports = {name: (free_port(), free_port()) for name in CLUSTERS}
@@ -98,7 +99,7 @@ class Stack:
             f'peer_url = "http://127.0.0.1:{peer}"\n'
             f'state_dir = "{self.folder}/state-{name}"\n'
             f'[home]\nendpoints = ["{self.client_url("a")}"]\n'
-            '[auth]\nmode = "none"\n'
+            f"[auth]\n{self.auth}"
         )
         self.spawn(name, [self.bin / "gateway", "serve", "--config", config])
         wait_for(f"http://127.0.0.1:{admin}/readyz")

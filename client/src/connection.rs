@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
@@ -55,9 +56,24 @@ impl Connection {
             .await
             .map_err(|error| not_sent(&error))?;
         stream.set_nodelay(true).map_err(|error| not_sent(&error))?;
+        Self::over(stream, target, bearer).await
+    }
+
+    /// Speaks over a stream that leads to the target, through TLS for instance.
+    ///
+    /// # Errors
+    /// When HTTP cannot begin on it.
+    pub async fn over<S>(
+        stream: S,
+        target: &Target,
+        bearer: Option<&HeaderValue>,
+    ) -> Result<Self, NoReply>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let (sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
-            .map_err(|error| not_sent(&error))?;
+            .map_err(|error| NoReply::NotSent(format!("{target}: {error}")))?;
         // Its error is seen by the request that it hits.
         let driver = tokio::spawn(async move { drop(connection.await) });
         let mut headers = HeaderMap::with_capacity(4);

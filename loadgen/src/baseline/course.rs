@@ -1,5 +1,6 @@
 //! The course of the measurement.
 
+use super::dial::Dialer;
 use super::drive::Drive;
 use super::figures::{Figures, Ratios, Row};
 use super::holds::Holds;
@@ -12,7 +13,6 @@ use holdfast_client::Target;
 use rustix::process::Pid;
 use serde::Serialize;
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
-use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
@@ -39,20 +39,28 @@ pub(crate) fn run(args: &BaselineArgs, seed: u32) -> anyhow::Result<()> {
     let gateway = Pid::from_raw(args.server_pid).context("--server-pid: no such process")?;
     process::pin_this_thread(args.client_core)?;
     let bare = Bare::start(args)?;
+    let dialer = Dialer::new(args.cacert.as_deref())?;
+    let bearer = read_bearer(args)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let report = runtime.block_on(async {
-        let holds = Holds::acquire(args, args.seed.unwrap_or(seed)).await?;
+        let seed = args.seed.unwrap_or(seed);
+        let holds = Holds::acquire(args, &dialer, bearer.as_deref(), seed).await?;
         let pinned = [
             Pinned::new(gateway, args.server_core)?,
             Pinned::new(bare.pid()?, args.server_core)?,
         ];
         let servers = [
-            (Server::Bare, bare.pid()?, bare.target.clone()),
-            (Server::Gateway, gateway, args.target.clone()),
+            (
+                Server::Bare,
+                bare.pid()?,
+                bare.target.clone(),
+                Dialer::default(),
+            ),
+            (Server::Gateway, gateway, args.target.clone(), dialer),
         ];
-        let rows = measure(args, &servers, holds.deck()).await?;
+        let rows = measure(args, &servers, bearer.as_deref(), holds.deck()).await?;
         drop(pinned);
         if !args.keep {
             holds.release().await?;
@@ -75,32 +83,34 @@ pub(crate) fn run(args: &BaselineArgs, seed: u32) -> anyhow::Result<()> {
 /// meanwhile changes all of them.
 async fn measure(
     args: &BaselineArgs,
-    servers: &[(Server, Pid, Target)],
+    servers: &[(Server, Pid, Target, Dialer)],
+    bearer: Option<&str>,
     deck: Deck,
 ) -> anyhow::Result<Vec<Row>> {
     let deck = Rc::new(deck);
     let mut cases = Vec::new();
     for work in [Work::Single, Work::Batch] {
-        for (server, pid, target) in servers {
+        for (server, pid, target, dialer) in servers {
             let host = target.to_string();
             let host = host.trim_start_matches("http://");
             let writer = Rc::new(match work {
-                Work::Single => Writer::single(host),
-                Work::Batch => Writer::batch(host, args.batch),
+                Work::Single => Writer::single(host, bearer),
+                Work::Batch => Writer::batch(host, bearer, args.batch),
             });
             let row = Row {
                 work,
                 server: *server,
                 runs: Vec::new(),
             };
-            cases.push((row, *pid, address(target)?, writer));
+            cases.push((row, *pid, target, dialer, writer));
         }
     }
     for run in 1..=args.runs {
-        for (row, pid, address, writer) in &mut cases {
+        for (row, pid, target, dialer, writer) in &mut cases {
             let (work, server) = (row.work, row.server);
             let drive = Drive {
-                address: *address,
+                target: target.clone(),
+                dialer: dialer.clone(),
                 pid: *pid,
                 writer: Rc::clone(writer),
                 deck: Rc::clone(&deck),
@@ -117,11 +127,13 @@ async fn measure(
     Ok(cases.into_iter().map(|(row, ..)| row).collect())
 }
 
-fn address(target: &Target) -> anyhow::Result<SocketAddr> {
-    let mut addresses = target.address().to_socket_addrs()?;
-    addresses
-        .next()
-        .with_context(|| format!("{target} has no address"))
+fn read_bearer(args: &BaselineArgs) -> anyhow::Result<Option<String>> {
+    let Some(path) = &args.bearer_file else {
+        return Ok(None);
+    };
+    let text = std::fs::read_to_string(path);
+    let text = text.with_context(|| format!("--bearer-file {}", path.display()))?;
+    Ok(Some(text.trim().to_owned()))
 }
 
 fn print(args: &BaselineArgs, report: &Report) -> anyhow::Result<()> {

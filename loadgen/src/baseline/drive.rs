@@ -1,22 +1,22 @@
 //! Drives a server, closed loop, and counts.
 
+use super::dial::{Dialer, Stream};
 use super::process;
 use super::wire::{Deck, Reply, Writer, read};
 use crate::limits::TIMEOUT_MAX;
 use anyhow::{Context as _, bail};
-use holdfast_client::{BootClock, Clock as _, Instant};
+use holdfast_client::{BootClock, Clock as _, Instant, Target};
 use rustix::process::Pid;
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::task::{JoinSet, LocalSet};
 
 /// Who is driven, with what, for how long.
 pub(super) struct Drive {
-    pub(super) address: SocketAddr,
+    pub(super) target: Target,
+    pub(super) dialer: Dialer,
     pub(super) pid: Pid,
     pub(super) writer: Rc<Writer>,
     pub(super) deck: Rc<Deck>,
@@ -62,10 +62,8 @@ impl Drive {
         let course = Rc::new(Course::default());
         let mut streams = Vec::with_capacity(self.connections);
         for _ in 0..self.connections {
-            let opening = TcpStream::connect(self.address);
-            let stream = tokio::time::timeout(TIMEOUT_MAX, opening).await??;
-            stream.set_nodelay(true)?;
-            streams.push(stream);
+            let opening = self.dialer.open(&self.target);
+            streams.push(tokio::time::timeout(TIMEOUT_MAX, opening).await??);
         }
         // All at once: those that run leave little time to those that connect.
         let mut loops = JoinSet::new();
@@ -117,7 +115,7 @@ impl Drive {
 
 /// One connection: a request, its answer, the next request.
 async fn renew(
-    mut stream: TcpStream,
+    mut stream: Stream,
     writer: Rc<Writer>,
     deck: Rc<Deck>,
     course: Rc<Course>,

@@ -1,6 +1,7 @@
 //! The locks that are renewed: acquired before, released after.
 
 use super::BaselineArgs;
+use super::dial::Dialer;
 use super::wire::Deck;
 use crate::limits::{
     BASELINE_ASKERS, BASELINE_BATCH, BASELINE_TRIES, CONNECT_TIMEOUT, LOCKS_PER_CLIENT, TIMEOUT_MAX,
@@ -10,6 +11,7 @@ use bytes::Bytes;
 use holdfast_api::{AcquireBatch, AcquireRequest, ReleaseBatch, ReleaseRequest, paths};
 use holdfast_client::backoff::Backoff;
 use holdfast_client::{BootClock, Clock as _, Connection, Error, Granted, RawReply, Target, wire};
+use http::HeaderValue;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
@@ -19,8 +21,23 @@ use tokio::task::JoinSet;
 
 /// What is held, in a random order.
 pub(super) struct Holds {
-    target: Target,
+    gateway: Gateway,
     granted: Vec<Granted>,
+}
+
+/// Who is asked, and how.
+#[derive(Clone)]
+struct Gateway {
+    target: Target,
+    dialer: Dialer,
+    bearer: Option<HeaderValue>,
+}
+
+impl Gateway {
+    async fn connect(&self) -> anyhow::Result<Connection> {
+        let stream = self.dialer.open(&self.target).await?;
+        Ok(Connection::over(stream, &self.target, self.bearer.as_ref()).await?)
+    }
 }
 
 impl Holds {
@@ -29,7 +46,18 @@ impl Holds {
     ///
     /// # Errors
     /// When any of them cannot be had.
-    pub(super) async fn acquire(args: &BaselineArgs, seed: u32) -> anyhow::Result<Self> {
+    pub(super) async fn acquire(
+        args: &BaselineArgs,
+        dialer: &Dialer,
+        bearer: Option<&str>,
+        seed: u32,
+    ) -> anyhow::Result<Self> {
+        let bearer = bearer.map(|token| HeaderValue::try_from(format!("Bearer {token}")));
+        let gateway = Gateway {
+            target: args.target.clone(),
+            dialer: dialer.clone(),
+            bearer: bearer.transpose()?,
+        };
         let ttl_ms = u64::try_from(args.ttl.as_millis())?;
         let wanted: Vec<_> = (0..args.locks)
             .map(|index| Wanted {
@@ -38,12 +66,9 @@ impl Holds {
                 ttl_ms,
             })
             .collect();
-        let mut granted = in_batches(&args.target, wanted, acquire).await?;
+        let mut granted = in_batches(&gateway, wanted, acquire).await?;
         granted.shuffle(&mut StdRng::seed_from_u64(u64::from(seed)));
-        Ok(Self {
-            target: args.target.clone(),
-            granted,
-        })
+        Ok(Self { gateway, granted })
     }
 
     /// Their renewals.
@@ -60,7 +85,7 @@ impl Holds {
     /// # Errors
     /// When that is not answered with success.
     pub(super) async fn release(self) -> anyhow::Result<()> {
-        in_batches(&self.target, self.granted, release).await?;
+        in_batches(&self.gateway, self.granted, release).await?;
         Ok(())
     }
 }
@@ -119,7 +144,11 @@ fn release(items: &[Granted]) -> Question<()> {
 }
 
 /// Asks for all items over several connections. Each batch is repeated until all of it succeeds.
-async fn in_batches<T, R>(target: &Target, items: Vec<T>, ask: Ask<T, R>) -> anyhow::Result<Vec<R>>
+async fn in_batches<T, R>(
+    gateway: &Gateway,
+    items: Vec<T>,
+    ask: Ask<T, R>,
+) -> anyhow::Result<Vec<R>>
 where
     T: Send + Sync + 'static,
     R: Send + 'static,
@@ -127,7 +156,7 @@ where
     let items = Arc::new(items);
     let mut askers = JoinSet::new();
     for asker in 0..BASELINE_ASKERS {
-        let (target, items) = (target.clone(), Arc::clone(&items));
+        let (gateway, items) = (gateway.clone(), Arc::clone(&items));
         askers.spawn(async move {
             let mut done = Vec::new();
             let mut connection = None;
@@ -136,7 +165,7 @@ where
                 .skip(asker)
                 .step_by(BASELINE_ASKERS)
             {
-                done.extend(insist(&target, &mut connection, items, ask).await?);
+                done.extend(insist(&gateway, &mut connection, items, ask).await?);
             }
             anyhow::Ok(done)
         });
@@ -150,7 +179,7 @@ where
 
 /// Repeating an acquire or a release is safe: both have the same effect as once.
 async fn insist<T, R>(
-    target: &Target,
+    gateway: &Gateway,
     connection: &mut Option<Connection>,
     items: &[T],
     ask: Ask<T, R>,
@@ -158,7 +187,7 @@ async fn insist<T, R>(
     let mut backoff = Backoff::new(0);
     let mut last = None;
     for _ in 0..BASELINE_TRIES {
-        match once(target, connection, items, ask).await {
+        match once(gateway, connection, items, ask).await {
             Ok(done) => return Ok(done),
             Err(error) => last = Some(error),
         }
@@ -172,14 +201,14 @@ async fn insist<T, R>(
 }
 
 async fn once<T, R>(
-    target: &Target,
+    gateway: &Gateway,
     connection: &mut Option<Connection>,
     items: &[T],
     ask: Ask<T, R>,
 ) -> anyhow::Result<Vec<R>> {
     let mut open = match connection.take() {
         Some(open) => open,
-        None => tokio::time::timeout(CONNECT_TIMEOUT, Connection::open(target, None)).await??,
+        None => tokio::time::timeout(CONNECT_TIMEOUT, gateway.connect()).await??,
     };
     let Question { path, body, read } = ask(items);
     let posted = tokio::time::timeout(TIMEOUT_MAX, open.post(path, body)).await;

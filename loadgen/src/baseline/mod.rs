@@ -8,6 +8,7 @@
 
 mod bare;
 mod course;
+mod dial;
 mod drive;
 mod figures;
 mod holds;
@@ -36,6 +37,15 @@ pub(crate) struct BaselineArgs {
     /// and its processor time is read.
     #[arg(long, value_name = "PID")]
     pub(crate) server_pid: i32,
+
+    /// A file with the bearer token to send to the gateway.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bearer_file: Option<PathBuf>,
+
+    /// Speak TLS with the gateway, whose certificate must be of an authority in this file. The bare
+    /// server goes on speaking plain HTTP.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cacert: Option<PathBuf>,
 
     /// Locks to hold; each is renewed as often as any other, in a random order.
     #[arg(long, value_name = "N", default_value_t = 300_000)]

@@ -66,18 +66,18 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Single renewals.
-    pub(super) fn single(host: &str) -> Self {
+    pub(super) fn single(host: &str, bearer: Option<&str>) -> Self {
         Self {
-            head: head(paths::RENEW, host),
+            head: head(paths::RENEW, host, bearer),
             count: 1,
             batched: false,
         }
     }
 
     /// Batches of `count`.
-    pub(super) fn batch(host: &str, count: usize) -> Self {
+    pub(super) fn batch(host: &str, bearer: Option<&str>, count: usize) -> Self {
         Self {
-            head: head(paths::RENEW_BATCH, host),
+            head: head(paths::RENEW_BATCH, host, bearer),
             count,
             batched: true,
         }
@@ -117,9 +117,14 @@ impl Writer {
 }
 
 /// All of a request's head but the length.
-fn head(path: &str, host: &str) -> Vec<u8> {
+fn head(path: &str, host: &str, bearer: Option<&str>) -> Vec<u8> {
+    let authorization = match bearer {
+        Some(token) => format!("authorization: Bearer {token}\r\n"),
+        None => String::new(),
+    };
     format!(
-        "POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: "
+        "POST {path} HTTP/1.1\r\nhost: {host}\r\n{authorization}content-type: application/json\r\n\
+         content-length: "
     )
     .into_bytes()
 }
@@ -191,7 +196,7 @@ mod tests {
 
     #[test]
     fn single_renewals_take_every_lock_in_its_turn() {
-        let (deck, writer) = (deck(3), Writer::single("h"));
+        let (deck, writer) = (deck(3), Writer::single("h", None));
         let mut out = Vec::new();
         for token in [0, 1, 2, 0] {
             writer.write(&deck, &mut out);
@@ -203,7 +208,7 @@ mod tests {
 
     #[test]
     fn no_batch_has_a_lock_twice() {
-        let (deck, writer) = (deck(5), Writer::batch("h", 3));
+        let (deck, writer) = (deck(5), Writer::batch("h", None, 3));
         let mut out = Vec::new();
         for _ in 0..4 {
             writer.write(&deck, &mut out);
