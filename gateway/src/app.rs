@@ -185,10 +185,10 @@ async fn run(
     };
 
     let metrics = Arc::new(Metrics::default());
-    let tls = server_tls(parts.tls, Inside::Both, &metrics)?;
-    let admin_tls = server_tls(parts.admin_tls, Inside::Http1, &metrics)?;
+    let tls = server_tls(parts.tls, Inside::Both, Reloaded::Tls, &metrics)?;
+    let admin_tls = server_tls(parts.admin_tls, Inside::Http1, Reloaded::AdminTls, &metrics)?;
     let (peer_server, peer_client) = parts.peer_tls.unzip();
-    let peer_server = server_tls(peer_server, Inside::Http1, &metrics)?;
+    let peer_server = server_tls(peer_server, Inside::Http1, Reloaded::PeerTls, &metrics)?;
     let peer_client = client_tls(peer_client, &metrics)?;
     let forwarding: Arc<dyn Forwarding> = match &parts.peers {
         Some((_, secret)) => Arc::new(Peers::new(secret.clone(), peer_client, Arc::clone(&clock))),
@@ -263,6 +263,7 @@ async fn run(
 fn server_tls(
     files: Option<ServerFiles>,
     inside: Inside,
+    what: Reloaded,
     metrics: &Arc<Metrics>,
 ) -> anyhow::Result<Option<Arc<ServerTls>>> {
     let Some(files) = files else { return Ok(None) };
@@ -270,7 +271,7 @@ fn server_tls(
     let tls = ServerTls::load(files, inside)?;
     let followed = Arc::clone(&tls);
     let read = move || followed.reload();
-    tokio::spawn(follow.run(Reloaded::Tls, Arc::clone(metrics), read));
+    tokio::spawn(follow.run(what, Arc::clone(metrics), read));
     Ok(Some(tls))
 }
 
@@ -283,7 +284,7 @@ fn client_tls(
     let tls = ClientTls::load(files)?;
     let followed = Arc::clone(&tls);
     let read = move || followed.reload();
-    tokio::spawn(follow.run(Reloaded::Tls, Arc::clone(metrics), read));
+    tokio::spawn(follow.run(Reloaded::PeerClientTls, Arc::clone(metrics), read));
     Ok(Some(tls))
 }
 

@@ -155,19 +155,34 @@ impl Outcome {
 pub enum Reloaded {
     /// The principals.
     Roll,
-    /// A certificate and its key, or authorities.
+    /// Certificate, key and authorities of the public listener.
     Tls,
+    /// Those of the admin listener.
+    AdminTls,
+    /// Those between gateways, where they listen.
+    PeerTls,
+    /// The same, where they dial.
+    PeerClientTls,
 }
 
 impl Reloaded {
     /// Everything of this kind.
-    pub const ALL: [Self; 2] = [Self::Roll, Self::Tls];
+    pub const ALL: [Self; 5] = [
+        Self::Roll,
+        Self::Tls,
+        Self::AdminTls,
+        Self::PeerTls,
+        Self::PeerClientTls,
+    ];
 
     /// As it is called in labels and logs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Roll => "principals",
             Self::Tls => "tls",
+            Self::AdminTls => "admin_tls",
+            Self::PeerTls => "peer",
+            Self::PeerClientTls => "peer_client",
         }
     }
 }
