@@ -11,6 +11,8 @@ pub mod app;
 pub mod auth;
 pub mod config;
 pub mod engine;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 pub mod http;
 pub mod lifecycle;
 pub mod limits;

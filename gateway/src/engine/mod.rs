@@ -39,6 +39,8 @@ mod ending;
 mod fence;
 mod filling;
 mod forward;
+#[cfg(feature = "fuzz")]
+pub(crate) mod fuzz;
 mod group;
 mod groups;
 mod heritage;

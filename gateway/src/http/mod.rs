@@ -18,6 +18,8 @@ mod connection;
 mod edge;
 mod express;
 mod failure;
+#[cfg(feature = "fuzz")]
+pub(crate) mod fuzz;
 mod guard;
 mod held;
 mod http2;

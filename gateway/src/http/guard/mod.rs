@@ -16,6 +16,8 @@
 
 mod fault;
 mod framer;
+#[cfg(feature = "fuzz")]
+pub(super) mod fuzz;
 mod head;
 mod marker;
 mod timer;
