@@ -241,7 +241,8 @@ ROLLOUTS = Board(
                   "and begin anew. Undone ones that go on: the goal cannot be written, or the guards were changed.", "ops",
                   [('sum by (cluster) (rate(holdfast_group_moves_total{$M,step="done"}[$__rate_interval]))',
                     "out of {{cluster}}"),
-                   ('sum(rate(holdfast_group_moves_total{$M,step="undone"}[$__rate_interval]))', "undone")],
+                   ('sum(rate(holdfast_group_moves_total{$M,step="undone"}[$__rate_interval]))', "undone"),
+                   ("sum(rate(holdfast_guards_written_total{$M}[$__rate_interval]))", "guards written for the driver")],
                   stacked=True),
             Panel("Requests that went on in another cluster", "Names are looked for where their shard comes from, and asked "
                   "for where it goes. Each costs a look-up in the other cluster.", "reqps",

@@ -182,7 +182,7 @@ pub const CALL_TIMEOUT: Millis = Millis::from_ms(4_000);
 /// Between two tries of a step that failed.
 pub const RETRY_BACKOFF: Millis = Millis::from_ms(200);
 /// A request goes on from one cluster's engine to another's at most so often.
-pub const ONWARD_HOPS_MAX: u8 = 12;
+pub const ONWARD_HOPS_MAX: u8 = 200;
 /// While a shard's guard in the cluster that it goes to is awaited, it is read this often.
 pub const GUARD_WAIT: Millis = Millis::from_ms(50);
 /// Before a request looks again at something that is about to change.
@@ -299,6 +299,8 @@ const _: () = {
     // Whoever has the say over a move gives it up first.
     assert!(MOVE_TIME_MAX.as_ms() + CALL_TIMEOUT.as_ms() < ARRIVAL_TIME_MAX.as_ms());
     assert!(MOVES_AT_ONCE_MAX <= LOADS_AT_ONCE_MAX);
+    // A request that goes to and fro between two guards waits in between.
+    assert!(ONWARD_HOPS_MAX as u64 / 2 * GUARD_WAIT.as_ms() > REQUEST_TIMEOUT.as_ms());
     let longest_call = NAME_BYTES_MAX + PRINCIPAL_BYTES_MAX + 256;
     assert!(CALLS_PER_FRAME_MAX * longest_call <= PEER_FRAME_BYTES_MAX);
     assert!(2 * PEER_PING_INTERVAL.as_ms() < PEER_SILENCE_MAX.as_ms());

@@ -142,6 +142,39 @@ pub const HUNTS: &[Hunt] = &[
         &[Fault::Rollouts, Fault::SlowLinks, Fault::GatewayKilled],
     ),
     hunt(Mutation::GroupForgetsSource, 20_000, &[Fault::Rollouts]),
+    hunt(Mutation::LookBeforeGuard, 20_000, &[Fault::Rollouts]),
+    hunt(
+        Mutation::ServedBeforeSwitch,
+        2_000,
+        &[Fault::Rollouts, Fault::SlowLinks],
+    ),
+    hunt(
+        Mutation::AbsenceTakenForSwitch,
+        10_000,
+        &[
+            Fault::Rollouts,
+            Fault::LinkDown,
+            Fault::GatewayKilled,
+            Fault::CallLost,
+            Fault::RenewAfterRelease,
+        ],
+    ),
+    hunt(
+        Mutation::UnmarkedBeforeRevoke,
+        2_000,
+        &[Fault::Rollouts, Fault::SlowLinks],
+    ),
+    hunt(
+        Mutation::CopyNotChased,
+        10_000,
+        &[
+            Fault::Rollouts,
+            Fault::GatewayKilled,
+            Fault::GatewayStopped,
+            Fault::ReEntry,
+            Fault::CallLost,
+        ],
+    ),
     hunt_guards(rollout::Mutation::GuardUncompared, 100, &[Fault::Rollouts]),
     hunt_guards(rollout::Mutation::GuardLowered, 100, &[Fault::Rollouts]),
     hunt_guards(

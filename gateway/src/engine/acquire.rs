@@ -8,6 +8,7 @@ use crate::engine::onward::Look;
 use crate::engine::records::LockRecord;
 use crate::engine::renew::{RewriteFor, Whereabouts};
 use crate::engine::slot::{SlotState, SlotWord};
+use crate::engine::step::Left;
 use crate::engine::table::FastRenewal;
 use crate::engine::tickets::{Kind, Ticket, Trouble, Via};
 use crate::engine::writes::SlotRef;
@@ -31,6 +32,8 @@ pub(crate) struct Job {
     attempts: u8,
     /// What is known of the name in the cluster that the shard comes from.
     pub(crate) look: Option<Look>,
+    /// The guard that has sent it on.
+    pub(crate) left: Option<Box<Left>>,
 }
 
 impl Job {
@@ -75,6 +78,7 @@ impl Engine {
             asked_at: self.now,
             attempts: 0,
             look: None,
+            left: None,
         });
     }
 

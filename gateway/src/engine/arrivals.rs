@@ -101,6 +101,7 @@ impl Engine {
         if !self.takes_groups_of(&place) {
             let source = place.from.cluster();
             self.want_guards([place.shard]);
+            self.follow(place.shard, &place.left);
             return self.say(&source, Said::NotYet(group));
         }
         if let Some(ctl) = self.groups.remove_arriving(group) {
@@ -438,7 +439,11 @@ impl Engine {
         else {
             return;
         };
-        let there = groups_of(&get.kvs).iter().any(|found| found.group == group);
+        let own = self.session.live().map(|session| session.id);
+        let own_only = self.mutated(Mutation::AbsenceTakenForSwitch);
+        let there = groups_of(&get.kvs)
+            .iter()
+            .any(|found| found.group == group && (!own_only || Some(found.session) == own));
         self.say(from, Said::There(group, there));
     }
 

@@ -159,7 +159,7 @@ impl Engine {
 
     /// Under the compare of its bundle: the record is as this gateway knows it.
     fn compile_delete(&self, ending: EndingRef) -> Option<Txn> {
-        if self.moves.has(ending.at.group) {
+        if self.moves.may_copy(ending.at.group) && !self.mutated(Mutation::CopyNotChased) {
             // There may be a copy of it: it is deleted when the move is over.
             return None;
         }
@@ -174,7 +174,7 @@ impl Engine {
     }
 
     fn compile_rewrite(&self, rewrite: &Rewrite) -> Option<Txn> {
-        if self.moves.has(rewrite.at.group) {
+        if self.moves.may_copy(rewrite.at.group) {
             return None;
         }
         let (group_compare, group_key) = self.group_compare(rewrite.at.group)?;

@@ -47,6 +47,8 @@ pub(crate) enum Purpose {
     PlaceLease(Box<Place>, LeaseId),
     /// A revoke that another engine waits for.
     RevokeFor(Arc<str>, GroupId, LeaseId),
+    /// A write of the shard's guard.
+    Follow(ShardId),
     /// Whether there is a key of the group, for another engine.
     IsThere(Arc<str>, GroupId),
     /// Revokes that no one waits for.
@@ -129,6 +131,7 @@ impl Engine {
             Purpose::RevokeFor(from, group, lease) => {
                 self.on_revoked_for(&from, group, lease, &result);
             }
+            Purpose::Follow(shard) => self.on_followed(shard),
             Purpose::IsThere(from, group) => self.on_is_there(&from, group, result),
             Purpose::Revoke => {}
             Purpose::LastRevoke(lease) => self.on_session_revoked(lease, result),

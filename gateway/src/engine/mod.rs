@@ -21,6 +21,7 @@
 //! | `acquire`, `renew`, `ending` | the life of a hold |
 //! | `closing` | force-release |
 //! | `course`, `cold`, `owners`, `forward` | requests about locks that no table here knows, or that other gateways own |
+//! | `step` | the step of a rollout that an engine takes by itself |
 //! | `onward` | requests that another cluster's engine goes on with, because their shard moves |
 //! | `moves`, `arrivals`, `rekey`, `words` | groups that move between two clusters of one gateway |
 //! | `claims`, `heritage`, `survey` | groups of sessions that are gone; comparing tables with etcd |
@@ -62,6 +63,7 @@ mod settings;
 mod shards;
 mod slot;
 mod stats;
+mod step;
 mod survey;
 mod table;
 mod tickets;

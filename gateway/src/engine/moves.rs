@@ -12,7 +12,7 @@
 //! mark is taken off. A gateway that claims a marked group undoes likewise, and never finishes what
 //! another began.
 //!
-//! While a group moves no record of it is deleted or rewritten here: there may be a copy. A hold that
+//! From the mark on no record of the group is deleted or rewritten here: there may be a copy. A hold that
 //! ends meanwhile is deleted, and whoever waits is told, as soon as the move is over, in whichever
 //! cluster the group is then.
 
@@ -26,6 +26,7 @@ use crate::engine::records::{self, LockRecord, SourceRecord, TargetRecord, lease
 use crate::engine::rekey::RekeyFor;
 use crate::engine::shards::Shard;
 use crate::engine::slot::SlotState;
+use crate::engine::step::Left;
 use crate::engine::table::Stay;
 use crate::engine::words::{CopyOf, Place, Said, Word};
 use crate::engine::writes::WriteOp;
@@ -75,7 +76,13 @@ pub(crate) struct Moves {
 }
 
 impl Moves {
-    /// Whether a copy of one of its records may be in another cluster, or arrive there.
+    /// Whether a copy of one of its records may be in another cluster, or arrive there: from when its
+    /// mark is on its way. What was sent before lands before the mark or not at all.
+    pub(crate) fn may_copy(&self, group: GroupId) -> bool {
+        let it = self.by_group.get(&group);
+        it.is_some_and(|it| it.phase != Phase::Preparing)
+    }
+
     pub(crate) fn has(&self, group: GroupId) -> bool {
         self.by_group.contains_key(&group)
     }
@@ -156,16 +163,21 @@ impl Engine {
                 && !self.moves.has(group)
                 && !self.closings.has_any_of(group);
             let goal = self.shards.get(&ctl.shard).and_then(Shard::goal);
-            if let (true, Some((to, revision))) = (may, goal) {
-                found.push((group, to, revision));
+            if let (true, Some((to, guard, at))) = (may, goal) {
+                let left = Left {
+                    cluster: Arc::clone(&self.settings.cluster),
+                    guard: guard.clone(),
+                    at,
+                };
+                found.push((group, to, left));
             }
         }
-        for (group, to, guard) in found {
-            self.start_move(group, to, guard);
+        for (group, to, left) in found {
+            self.start_move(group, to, left);
         }
     }
 
-    fn start_move(&mut self, group: GroupId, to: Arc<str>, guard: Revision) {
+    fn start_move(&mut self, group: GroupId, to: Arc<str>, left: Left) {
         let Some(ctl) = self.groups.get_mut(group) else {
             return;
         };
@@ -178,7 +190,9 @@ impl Engine {
             group: Arc::clone(&ctl.group),
             shard: ctl.shard,
             from: SourceRecord::arriving(&self.settings.cluster, ctl.lease),
+            left,
         };
+        let guard = place.left.at;
         self.survey_ends(group);
         let it = Move {
             to: Arc::clone(&to),
@@ -288,9 +302,17 @@ impl Engine {
             ctl.group.promise_in_both(None);
             return self.undo_move(group);
         }
+        let too_soon = there.cluster.mutated(Mutation::ServedBeforeSwitch);
+        if too_soon {
+            ctl.group.promise_in(there);
+        }
         ctl.rekeying = true;
         if let Some(it) = self.moving(group, lease, Phase::Copying) {
             it.phase = Phase::Switching;
+            if too_soon {
+                let to = Arc::clone(&it.to);
+                self.say(&to, Said::Take(group, lease));
+            }
         }
         if self.mutated(Mutation::RecordsDeletedBeforeSwitch) {
             self.delete_records(group);
@@ -377,6 +399,7 @@ impl Engine {
         }
         let Some(lease) = it.lease else {
             self.moves.by_group.remove(&group);
+            self.stats.moves_undone.add(1);
             return self.end_what_waited(group);
         };
         it.phase = Phase::Undoing;
@@ -387,6 +410,9 @@ impl Engine {
             .is_some_and(|ctl| ctl.state != GroupState::Loading)
         {
             self.survey_ends(group);
+        }
+        if self.mutated(Mutation::UnmarkedBeforeRevoke) {
+            return self.place_revoked(group, lease);
         }
         self.say(&to, Said::Revoke(group, lease));
         self.do_later(limits::MOVE_RETRY, Task::Undo(group, lease));

@@ -89,6 +89,18 @@ pub enum Mutation {
     ClosedRevived,
     /// A force-release is answered when its hold is closed in memory.
     ClosedUnrecorded,
+    /// A name is looked for in the cluster that its shard comes from before the guard is read.
+    LookBeforeGuard,
+    /// A group is taken and served where it moves to before its key in the other cluster is gone.
+    ServedBeforeSwitch,
+    /// That its own session has no key of a group in the source is taken for a switch, though another
+    /// session may have claimed it there.
+    AbsenceTakenForSwitch,
+    /// The mark of a move that is given up is taken off before the lease there is revoked, which is left
+    /// to the next move.
+    UnmarkedBeforeRevoke,
+    /// A record is deleted though there may be a copy of it in another cluster.
+    CopyNotChased,
 }
 
 impl Mutation {
@@ -134,6 +146,11 @@ impl Mutation {
         Self::GroupForgetsSource,
         Self::ClosedRevived,
         Self::ClosedUnrecorded,
+        Self::LookBeforeGuard,
+        Self::ServedBeforeSwitch,
+        Self::AbsenceTakenForSwitch,
+        Self::UnmarkedBeforeRevoke,
+        Self::CopyNotChased,
     ];
 }
 

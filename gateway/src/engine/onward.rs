@@ -11,6 +11,7 @@
 use crate::engine::acquire::Job;
 use crate::engine::closing::ForceJob;
 use crate::engine::cold::{ColdAsk, ColdJob};
+use crate::engine::mutation::Mutation;
 use crate::engine::tickets::{Answer, Kind, Ticket, Trouble, Via};
 use crate::engine::{Effect, Engine};
 use crate::limits;
@@ -127,7 +128,9 @@ impl Engine {
     /// Whether the name had no record where the guard of this revision says it came from.
     pub(crate) fn has_looked(&self, look: Option<&Look>, guard: Revision) -> bool {
         look.is_some_and(|look| {
-            look.absent && look.by == self.settings.cluster && look.guard == guard
+            look.absent
+                && look.by == self.settings.cluster
+                && (look.guard == guard || self.mutated(Mutation::LookBeforeGuard))
         })
     }
 

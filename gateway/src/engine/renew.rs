@@ -201,7 +201,7 @@ impl Engine {
     /// The hold is to last longer than its record says: the record is rewritten first, so that
     /// an heir waits long enough.
     pub(crate) fn want_rewrite(&mut self, wanted_by: RewriteFor, at: SlotRef, renew: Renew) {
-        if self.moves.has(at.group) {
+        if self.moves.may_copy(at.group) {
             return self.renew_as_stored(wanted_by, at, renew);
         }
         let Some(ctl) = self.groups.get(at.group) else {
@@ -286,7 +286,7 @@ impl Engine {
 
     /// The rewrite was not sent.
     pub(crate) fn drop_rewrite(&mut self, rewrite: Rewrite) {
-        if self.moves.has(rewrite.at.group) {
+        if self.moves.may_copy(rewrite.at.group) {
             self.renew_as_stored(rewrite.wanted_by, rewrite.at, rewrite.renew);
         } else {
             self.fail_rewrite(rewrite, Trouble::Unknown);

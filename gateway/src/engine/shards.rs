@@ -9,7 +9,6 @@ use crate::engine::group::GroupCtl;
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
 use crate::engine::onward::To;
-use crate::engine::tickets::Trouble;
 use crate::engine::{Engine, proof};
 use crate::limits;
 use crate::lock_id::GroupId;
@@ -31,6 +30,8 @@ pub(crate) struct Shard {
     contended_until: Instant,
     /// A group is on its way.
     pub(crate) opening: bool,
+    /// A write of the guard is on its way.
+    pub(crate) following: bool,
     /// Open groups with free slots; the last one is filled first.
     pub(crate) with_room: Vec<GroupId>,
     /// Acquires that wait for the guard or for a group.
@@ -38,12 +39,12 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// The cluster that its groups leave for, by the guard of this revision.
-    pub(crate) fn goal(&self) -> Option<(Arc<str>, Revision)> {
+    /// The cluster that its groups leave for, and the guard that says so, as it was read.
+    pub(crate) fn goal(&self) -> Option<(Arc<str>, &Guard, Revision)> {
         match &self.guard {
             GuardSeen::Read(guard, revision) if guard.state != GuardState::Active => {
                 let to = guard.to.as_ref()?;
-                Some((to.to_shared(), *revision))
+                Some((to.to_shared(), guard, *revision))
             }
             _ => None,
         }
@@ -99,11 +100,8 @@ impl Engine {
                 self.admitted(job, guard, revision)
             }
             // A guard that admits nothing is read again before anything follows from it.
-            GuardSeen::Read(guard, _) if self.guard_is_fresh(job.shard) => {
-                match guard.to {
-                    Some(to) => self.acquire_goes_on(To::Cluster(to.to_shared()), job),
-                    None => self.fail(job.ticket, Trouble::Moving),
-                }
+            GuardSeen::Read(guard, at) if self.guard_is_fresh(job.shard) => {
+                self.acquire_where_left(job, guard, at);
                 None
             }
             GuardSeen::Missing if self.guard_is_fresh(job.shard) => {
@@ -158,8 +156,14 @@ impl Engine {
     }
 
     /// There is no guard here: the shard's turn to come here has not come, or is just coming.
-    fn unguarded(&mut self, job: Job) {
+    fn unguarded(&mut self, mut job: Job) {
+        if self.mutated(Mutation::LookBeforeGuard) && job.look.is_none() {
+            job.look = Some(self.look_for(Revision::ABSENT));
+        }
         if self.tickets.has_come_on(job.ticket) {
+            if let Some(left) = job.left.take() {
+                self.follow(job.shard, &left);
+            }
             self.do_later(limits::GUARD_WAIT, Task::Acquire(job));
         } else {
             self.acquire_goes_on(To::Before, job);

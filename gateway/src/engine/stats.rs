@@ -154,7 +154,7 @@ impl EtcdCall {
             | Purpose::LastRevoke(_) => Self::Session,
             Purpose::Keepalive(_) | Purpose::LateKeepalive => Self::Keepalive,
             Purpose::RoundRead(_) => Self::Round,
-            Purpose::Guards(_) => Self::Guards,
+            Purpose::Guards(_) | Purpose::Follow(_) => Self::Guards,
             Purpose::Alarms => Self::Alarms,
             Purpose::GroupLease(_) | Purpose::PlaceLease(..) => Self::GroupLease,
             Purpose::Batch(_) => Self::Batch,
@@ -200,6 +200,8 @@ pub struct EngineStats {
     pub cold_lookups: Stat,
     /// Groups taken over.
     pub claims: Stat,
+    /// Guards that this gateway had to write itself.
+    pub guards_written: Stat,
     /// Moves of groups to other clusters that have begun,
     pub moves: Stat,
     /// that are done,
@@ -247,6 +249,7 @@ impl Default for EngineStats {
             forwarded: Stat::default(),
             cold_lookups: Stat::default(),
             onward: Stat::default(),
+            guards_written: Stat::default(),
             moves: Stat::default(),
             moved: Stat::default(),
             moves_undone: Stat::default(),

@@ -6,6 +6,7 @@
 //! looked for in the cluster that it comes from.
 
 use crate::engine::records::SourceRecord;
+use crate::engine::step::Left;
 use crate::engine::table::{Group, Stay};
 use crate::lock_id::{GroupId, SlotIndex};
 use holdfast_store::{Key, LeaseId};
@@ -50,6 +51,8 @@ pub(crate) struct Place {
     pub(crate) shard: ShardId,
     /// The cluster and the lease that it comes from.
     pub(crate) from: SourceRecord,
+    /// The shard's guard there.
+    pub(crate) left: Left,
 }
 
 impl fmt::Debug for Place {

@@ -36,7 +36,7 @@ const HEALTH: [Family<ClusterHealth>; 4] = [
     ),
 ];
 
-const ENGINE: [Family<EngineStats>; 14] = [
+const ENGINE: [Family<EngineStats>; 15] = [
     (
         "holdfast_locks_granted_total",
         Kind::Counter,
@@ -103,6 +103,13 @@ const ENGINE: [Family<EngineStats>; 14] = [
         Kind::Counter,
         "Locks looked up in etcd by name because no table knew them.",
         |stats| Some(stats.cold_lookups.get() as f64),
+    ),
+    (
+        "holdfast_guards_written_total",
+        Kind::Counter,
+        "Guards that this gateway wrote itself, because a shard had left for the cluster and its guard there had not \
+         followed.",
+        |stats| Some(stats.guards_written.get() as f64),
     ),
     (
         "holdfast_onward_requests_total",

@@ -118,16 +118,26 @@ impl Pair {
 
     /// Steps 2 and 3: the shard leaves `a` for `b`.
     fn shard_leaves(&mut self) {
+        let here = self.shard_begins_to_leave(2);
+        self.put(B, keys::guard(SHARD), here.to_value());
+    }
+
+    /// Step 2 alone. Returns what step 3 has to write.
+    fn shard_begins_to_leave(&mut self, epoch: u64) -> Guard {
         let leaving = Guard {
-            epoch: Epoch(2),
+            epoch: Epoch(epoch),
             state: GuardState::Leaving,
             to: Some(NAMES[B].parse().unwrap()),
             ..Guard::first()
         };
         self.put(A, keys::guard(SHARD), leaving.to_value());
         let written = self.read(A, "/holdfast/shards/")[0].mod_revision;
-        let here = arriving(&leaving, written, &NAMES[A].parse().unwrap()).unwrap();
-        self.put(B, keys::guard(SHARD), here.to_value());
+        arriving(&leaving, written, &NAMES[A].parse().unwrap()).unwrap()
+    }
+
+    fn guard(&mut self, at: usize) -> Guard {
+        let read = self.read(at, "/holdfast/shards/").swap_remove(0);
+        Guard::from_value(&read.key, &read.value).unwrap()
     }
 
     fn carry_out(&mut self, at: usize, effects: Vec<Effect>) {
@@ -483,4 +493,89 @@ fn a_request_that_went_on_is_answered_within_its_own_time() {
     assert!(!pair.answers.contains_key(&late));
     pair.run(2_010);
     assert!(pair.answers.contains_key(&late));
+}
+
+#[test]
+fn an_acquire_does_not_wait_for_a_driver_that_died_between_two_guards() {
+    let mut pair = Pair::ready();
+    let wanted = pair.shard_begins_to_leave(2);
+    let ticket = pair.acquire(A, "one");
+    let grant = pair.grant_of(ticket);
+    assert_eq!(pair.guard(B), wanted);
+    assert!(grant.token.0 > wanted.token_base.get());
+    assert_eq!(pair.records(), [0, 1]);
+}
+
+#[test]
+fn a_shard_that_was_there_before_is_followed_too() {
+    let mut pair = Pair::ready();
+    let moved = Guard {
+        epoch: Epoch(2),
+        state: GuardState::Moved,
+        to: Some(NAMES[A].parse().unwrap()),
+        ..Guard::first()
+    };
+    pair.put(B, keys::guard(SHARD), moved.to_value());
+    let wanted = pair.shard_begins_to_leave(4);
+    let ticket = pair.acquire(B, "one");
+    pair.grant_of(ticket);
+    assert_eq!(pair.guard(B), wanted);
+}
+
+#[test]
+fn groups_that_wait_to_leave_have_the_guard_written_where_they_go() {
+    let mut pair = Pair::ready();
+    let grant = pair.granted(A, "one");
+    let wanted = pair.shard_begins_to_leave(2);
+    pair.run_with(6_000, |pair| assert!(pair.renews_from_memory(&grant)));
+    assert_eq!(pair.guard(B), wanted);
+    assert_eq!(pair.records(), [0, 1]);
+}
+
+#[test]
+fn between_two_guards_that_both_refuse_an_acquire_waits_and_is_answered_in_time() {
+    let mut pair = Pair::ready();
+    let leaving = |to: usize, epoch| Guard {
+        epoch: Epoch(epoch),
+        state: GuardState::Leaving,
+        to: Some(NAMES[to].parse().unwrap()),
+        ..Guard::first()
+    };
+    // As in the middle of a rollback: what comes next is written by the driver alone.
+    pair.put(A, keys::guard(SHARD), leaving(B, 2).to_value());
+    pair.put(B, keys::guard(SHARD), leaving(A, 2).to_value());
+    let ticket = pair.acquire(A, "one");
+    pair.run(3_000);
+    assert!(!pair.answers.contains_key(&ticket));
+    pair.put(
+        A,
+        keys::guard(SHARD),
+        Guard {
+            epoch: Epoch(3),
+            ..Guard::first()
+        }
+        .to_value(),
+    );
+    pair.grant_of(ticket);
+}
+
+#[test]
+fn holds_end_as_ever_while_the_cluster_that_they_are_to_go_to_does_not_answer() {
+    let mut pair = Pair::ready();
+    let grant = pair.granted(A, "one");
+    let ticket = pair.acquire_name(A, "two", "m");
+    let expires = pair.grant_of(ticket);
+    pair.shard_leaves();
+    pair.withheld = |at, _| at == B;
+    pair.run(3_000);
+    let released = pair.release(A, &grant);
+    pair.run(50);
+    assert!(pair.is_released(released));
+    assert_eq!(pair.records(), [1, 0]);
+    pair.run(expires.told.ttl.as_ms());
+    assert_eq!(
+        pair.records(),
+        [0, 0],
+        "it is free when nobody has renewed it"
+    );
 }
