@@ -20,6 +20,8 @@ pub struct Hunt {
     pub focus: &'static [Fault],
     /// It must be found in fewer seeds.
     pub seeds_max: u64,
+    /// The search begins with this seed.
+    pub begin: u64,
 }
 
 const fn hunt(mutation: Mutation, seeds_max: u64, focus: &'static [Fault]) -> Hunt {
@@ -27,7 +29,15 @@ const fn hunt(mutation: Mutation, seeds_max: u64, focus: &'static [Fault]) -> Hu
         mutation: Mistake::Engine(mutation),
         focus,
         seeds_max,
+        begin: 0,
     }
+}
+
+/// A mistake that thousands of seeds pass by is looked for from just before the first that is known to
+/// find it, so that the hunt takes seconds. After a change of the engine that seed may not find it any
+/// more; it is still to be found in as many seeds as any.
+const fn beginning(begin: u64, hunt: Hunt) -> Hunt {
+    Hunt { begin, ..hunt }
 }
 
 /// A mistake in the steps of guards.
@@ -36,6 +46,7 @@ const fn hunt_guards(mutation: rollout::Mutation, seeds_max: u64, focus: &'stati
         mutation: Mistake::Guards(mutation),
         focus,
         seeds_max,
+        begin: 0,
     }
 }
 
@@ -126,10 +137,13 @@ pub const HUNTS: &[Hunt] = &[
     hunt(Mutation::EntryAnsweredForOwner, 1_000, &[]),
     hunt(Mutation::NotTheirsTakenAsLost, 400, &[]),
     hunt(Mutation::SourceNotAsked, 100, &[Fault::Rollouts]),
-    hunt(
-        Mutation::SwitchWithoutGuard,
-        20_000,
-        &[Fault::Rollouts, Fault::SlowLinks],
+    beginning(
+        2_100,
+        hunt(
+            Mutation::SwitchWithoutGuard,
+            20_000,
+            &[Fault::Rollouts, Fault::SlowLinks],
+        ),
     ),
     hunt(
         Mutation::RecordsDeletedBeforeSwitch,
@@ -141,39 +155,51 @@ pub const HUNTS: &[Hunt] = &[
         4_000,
         &[Fault::Rollouts, Fault::SlowLinks, Fault::GatewayKilled],
     ),
-    hunt(Mutation::GroupForgetsSource, 20_000, &[Fault::Rollouts]),
-    hunt(Mutation::LookBeforeGuard, 20_000, &[Fault::Rollouts]),
+    beginning(
+        4_300,
+        hunt(Mutation::GroupForgetsSource, 20_000, &[Fault::Rollouts]),
+    ),
+    beginning(
+        2_000,
+        hunt(Mutation::LookBeforeGuard, 20_000, &[Fault::Rollouts]),
+    ),
     hunt(
         Mutation::ServedBeforeSwitch,
         2_000,
         &[Fault::Rollouts, Fault::SlowLinks],
     ),
-    hunt(
-        Mutation::AbsenceTakenForSwitch,
-        10_000,
-        &[
-            Fault::Rollouts,
-            Fault::LinkDown,
-            Fault::GatewayKilled,
-            Fault::CallLost,
-            Fault::RenewAfterRelease,
-        ],
+    beginning(
+        600,
+        hunt(
+            Mutation::AbsenceTakenForSwitch,
+            10_000,
+            &[
+                Fault::Rollouts,
+                Fault::LinkDown,
+                Fault::GatewayKilled,
+                Fault::CallLost,
+                Fault::RenewAfterRelease,
+            ],
+        ),
     ),
     hunt(
         Mutation::UnmarkedBeforeRevoke,
         2_000,
         &[Fault::Rollouts, Fault::SlowLinks],
     ),
-    hunt(
-        Mutation::CopyNotChased,
-        10_000,
-        &[
-            Fault::Rollouts,
-            Fault::GatewayKilled,
-            Fault::GatewayStopped,
-            Fault::ReEntry,
-            Fault::CallLost,
-        ],
+    beginning(
+        450,
+        hunt(
+            Mutation::CopyNotChased,
+            10_000,
+            &[
+                Fault::Rollouts,
+                Fault::GatewayKilled,
+                Fault::GatewayStopped,
+                Fault::ReEntry,
+                Fault::CallLost,
+            ],
+        ),
     ),
     hunt_guards(rollout::Mutation::GuardUncompared, 100, &[Fault::Rollouts]),
     hunt_guards(rollout::Mutation::GuardLowered, 100, &[Fault::Rollouts]),
@@ -182,10 +208,13 @@ pub const HUNTS: &[Hunt] = &[
         400,
         &[Fault::Rollouts],
     ),
-    hunt_guards(
-        rollout::Mutation::RollbackWithoutBase,
-        2_000,
-        &[Fault::Rollouts],
+    beginning(
+        700,
+        hunt_guards(
+            rollout::Mutation::RollbackWithoutBase,
+            2_000,
+            &[Fault::Rollouts],
+        ),
     ),
     hunt(
         Mutation::ClosedRevived,
@@ -205,10 +234,11 @@ pub const HUNTS: &[Hunt] = &[
 ];
 
 impl Hunt {
-    /// The first seed, from `first` on, in which the judge finds it, on so many threads. What the
+    /// The first seed, from `begin` and so many further on, in which the judge finds it, on so many threads. What the
     /// engine's own checks find does not count, nor what is found without the mistake too. The
     /// number of threads makes no difference.
-    pub fn find(&self, first: u64, threads: usize) -> Option<(u64, Finding)> {
+    pub fn find(&self, further: u64, threads: usize) -> Option<(u64, Finding)> {
+        let first = self.begin + further;
         let next = AtomicU64::new(first);
         let found = Mutex::new(None);
         std::thread::scope(|scope| {

@@ -110,7 +110,7 @@ fn hunt_all(
         }
         match hunt.find(first, threads) {
             Some((seed, finding)) => {
-                let tried = seed - first + 1;
+                let tried = seed - (hunt.begin + first) + 1;
                 writeln!(
                     out,
                     "{mutation:?}: in {tried} of at most {most} seeds: {finding}"
