@@ -115,6 +115,7 @@ quick-tests: $(PROTOC)
 main-job: tools dashboards
 	cargo build $(CARGO_FLAGS) --workspace --bins
 	scripts/check-readme target/debug
+	scripts/check-api --bin target/debug
 	scripts/check-fencing
 	scripts/demo --bin target/debug
 	scripts/check-stack target/debug
