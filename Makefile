@@ -16,8 +16,8 @@ help: ## list these targets
 run: $(PROTOC) ## build and start `gateway dev`, with everything in one process
 	cargo run $(CARGO_FLAGS) --release -p holdfast-gateway --bin gateway -- dev
 
-build: $(PROTOC) ## build the commands: target/release/{gateway,shard-map,loadgen}
-	cargo build $(CARGO_FLAGS) --release -p holdfast-gateway -p shard-map -p loadgen
+build: $(PROTOC) ## build the commands: target/release/{gateway,shard-map,lockctl,loadgen}
+	cargo build $(CARGO_FLAGS) --release -p holdfast-gateway -p shard-map -p holdfast-client -p loadgen
 
 check: tree $(PROTOC) ## the quick tests: tree, format, lints, unit and model tests (no etcd)
 	cargo fmt --all --check
@@ -60,7 +60,7 @@ model: ## search the large scenes of ownership and of moves, or BOUNDS='--gatewa
 	$(if $(BOUNDS)$(MUTATION),,$(MODEL) moves --losses 0 --late-guards 1 --grants 2 --turns 2 --all-heard)
 
 manual: build ## write man pages and shell completions of the commands to target/manual/
-	for command in gateway shard-map loadgen; do target/release/$$command manual --out target/manual || exit 1; done
+	for command in gateway shard-map lockctl loadgen; do target/release/$$command manual --out target/manual || exit 1; done
 
 up: build ## start the real stack on loopback: three etcd clusters, two gateways, HAProxy, Prometheus
 	scripts/fetch-tools etcd-3.5 haproxy prometheus

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use holdfast_api::{
     AcquireBatch, AcquireRequest, ReleaseBatch, ReleaseRequest, RenewBatch, RenewRequest, paths,
 };
+use http::Uri;
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 use std::collections::BTreeMap;
@@ -140,18 +141,35 @@ impl Client {
         acquire
             .request_id
             .get_or_insert_with(|| format!("{seed:016x}"));
-        let mut backoff = Backoff::new(seed);
-        let end = self.shared.clock.now() + self.shared.acquire_patience + acquire.wait;
+        let patience = self.shared.acquire_patience + acquire.wait;
+        let granted = self.retrying(patience, || self.acquire(&acquire)).await?;
+        Ok(self.keep(&acquire, granted))
+    }
+
+    /// Keeps a lock renewed that [`Client::acquire`] has taken. Must be called within a tokio runtime.
+    pub fn keep(&self, acquire: &Acquire, granted: Granted) -> Hold {
+        Hold::start(self.clone(), acquire.name.clone(), acquire.ttl, granted)
+    }
+
+    /// Makes a call, and repeats it, with pauses, while its outcome is unknown or it was over a
+    /// limit, until `patience` is used up. An acquire that is repeated needs a
+    /// [request id](Acquire::request_id) to be one hold.
+    ///
+    /// # Errors
+    /// The call's last error.
+    pub async fn retrying<T, F>(
+        &self,
+        patience: Duration,
+        mut call: impl FnMut() -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let mut backoff = Backoff::new(self.next_seed());
+        let end = self.shared.clock.now() + patience;
         loop {
-            let error = match self.acquire(&acquire).await {
-                Ok(granted) => {
-                    return Ok(Hold::start(
-                        self.clone(),
-                        acquire.name,
-                        acquire.ttl,
-                        granted,
-                    ));
-                }
+            let error = match call().await {
+                Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             let next = self.shared.clock.now() + backoff.pause(error.retry_after());
@@ -162,7 +180,7 @@ impl Client {
         }
     }
 
-    /// Takes a lock; it is not renewed.
+    /// Takes a lock; it is not renewed, unless [`Client::keep`] is told to.
     ///
     /// # Errors
     /// [`Error::Refused`] when someone else holds the name.
@@ -273,13 +291,18 @@ impl Client {
         wire::release(&reply.raw)
     }
 
-    async fn post(
+    pub(crate) async fn post(
         &self,
         path: &'static str,
         body: Bytes,
         timeout: Duration,
     ) -> Result<Reply, Error> {
         self.shared.transport.post(path, body, timeout).await
+    }
+
+    pub(crate) async fn get(&self, uri: Uri) -> Result<Reply, Error> {
+        let timeout = self.shared.request_timeout;
+        self.shared.transport.get(uri, timeout).await
     }
 
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {

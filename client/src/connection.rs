@@ -1,5 +1,6 @@
 //! One kept HTTP/1.1 connection, one request at a time.
 
+use crate::access::Access;
 use crate::limits::REPLY_BYTES_MAX;
 use crate::target::Target;
 use bytes::Bytes;
@@ -45,21 +46,46 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects; the caller limits how long that may take. `bearer` goes with every request.
+    /// Connects without TLS; the caller limits how long that may take. `bearer` goes with every
+    /// request.
     ///
     /// # Errors
-    /// When the target cannot be reached.
+    /// When the target cannot be reached, or is `https`.
     pub async fn open(target: &Target, bearer: Option<&HeaderValue>) -> Result<Self, NoReply> {
+        let access = Access {
+            authorization: bearer.cloned(),
+            tls: None,
+        };
+        Self::open_with(target, &access).await
+    }
+
+    /// Connects, with TLS where the target is `https`; the caller limits how long that may take. The
+    /// bearer token of `access` goes with every request.
+    ///
+    /// # Errors
+    /// When the target cannot be reached, or is not whom `access` believes.
+    pub async fn open_with(target: &Target, access: &Access) -> Result<Self, NoReply> {
         let not_sent =
             |error: &dyn std::error::Error| NoReply::NotSent(format!("{target}: {error}"));
         let stream = TcpStream::connect(target.address())
             .await
             .map_err(|error| not_sent(&error))?;
         stream.set_nodelay(true).map_err(|error| not_sent(&error))?;
+        let bearer = access.authorization.as_ref();
+        if !target.is_https() {
+            return Self::over(stream, target, bearer).await;
+        }
+        let tls = access.tls.as_ref();
+        let tls = tls.ok_or_else(|| {
+            NoReply::NotSent(format!("{target}: this client is not set up for TLS"))
+        })?;
+        let stream = tls.connect(target, stream).await;
+        let stream = stream.map_err(|error| not_sent(&error))?;
         Self::over(stream, target, bearer).await
     }
 
-    /// Speaks over a stream that leads to the target, through TLS for instance.
+    /// Speaks over a stream that leads to the target. Where that is `https`, the stream has shaken
+    /// hands.
     ///
     /// # Errors
     /// When HTTP cannot begin on it.
@@ -95,18 +121,32 @@ impl Connection {
         !self.sender.is_closed()
     }
 
-    /// Sends one request and reads the answer. Has no time limit of its own.
+    /// Sends one `POST` and reads the answer. Has no time limit of its own.
     ///
     /// # Errors
     /// When there is no answer; the connection is of no use then.
     pub async fn post(&mut self, path: &'static str, body: Bytes) -> Result<RawReply, NoReply> {
+        self.send(Method::POST, Uri::from_static(path), body).await
+    }
+
+    /// Sends one request and reads the answer; `uri` is a path with its query. Otherwise as
+    /// [`Connection::post`].
+    ///
+    /// # Errors
+    /// As [`Connection::post`].
+    pub async fn send(
+        &mut self,
+        method: Method,
+        uri: Uri,
+        body: Bytes,
+    ) -> Result<RawReply, NoReply> {
         self.sender
             .ready()
             .await
             .map_err(|error| NoReply::NotSent(error.to_string()))?;
         let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = Uri::from_static(path);
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
         *request.headers_mut() = self.headers.clone();
         match self.sender.try_send_request(request).await {
             Ok(response) => read(response).await,

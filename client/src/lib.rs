@@ -36,23 +36,34 @@
 //! kept connection), [`Transport`] (a pool of them with failover), [`wire`] (answers to values)
 //! and [`hold::state`] (when to do what), which do not know of each other more than their types.
 
-pub mod backoff;
 mod client;
-pub mod clock;
-mod connection;
-mod error;
+mod operate;
+
 pub mod hold;
-pub mod limits;
-mod target;
-mod transport;
+
+pub mod backoff;
+pub mod clock;
+mod error;
 mod types;
 pub mod wire;
 
+mod transport;
+
+mod access;
+mod connection;
+mod target;
+mod tls;
+
+pub mod limits;
+
+pub use access::{Access, AccessFiles, BadAccess, bearer};
 pub use client::{Acquire, Client, ClientConfig};
 pub use clock::{BootClock, Clock, Instant};
 pub use connection::{Connection, NoReply, RawReply};
 pub use error::{Cause, Error, Refused};
 pub use hold::{Hold, Loss};
+pub use holdfast_api::{ForceReleaseReply, LockInfo, LockPage};
 pub use target::{BadTarget, Target};
+pub use tls::{BadTls, IdentityFiles, Tls, TlsFiles};
 pub use transport::{Reply, Transport, TransportConfig};
 pub use types::{Granted, LockId, Promise, Token};

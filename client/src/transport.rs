@@ -1,12 +1,13 @@
 //! Kept connections to several targets, with failover and time limits.
 
+use crate::access::Access;
 use crate::clock::{Clock, Instant};
 use crate::connection::{Connection, NoReply, RawReply};
 use crate::error::{Cause, Error};
 use crate::limits;
 use crate::target::Target;
 use bytes::Bytes;
-use http::HeaderValue;
+use http::{Method, Uri};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,17 +22,17 @@ pub struct TransportConfig {
     pub targets: Vec<Target>,
     /// Connections per target that are open at one time; further requests wait.
     pub connections_per_target: usize,
-    /// The value of the `Authorization` header.
-    pub authorization: Option<HeaderValue>,
+    /// Bearer token and TLS.
+    pub access: Access,
 }
 
 impl TransportConfig {
-    /// Default limits, no credentials.
+    /// Default limits, no bearer token, no TLS.
     pub fn new(targets: Vec<Target>) -> Self {
         Self {
             targets,
             connections_per_target: limits::CONNECTIONS_PER_TARGET,
-            authorization: None,
+            access: Access::default(),
         }
     }
 }
@@ -40,8 +41,16 @@ impl TransportConfig {
 pub struct Transport {
     pools: Vec<Pool>,
     preferred: AtomicUsize,
-    authorization: Option<HeaderValue>,
+    access: Access,
     clock: Arc<dyn Clock>,
+}
+
+/// A request; cheap to clone.
+#[derive(Clone)]
+struct Outgoing {
+    method: Method,
+    uri: Uri,
+    body: Bytes,
 }
 
 /// An answer and when it was asked for.
@@ -71,12 +80,12 @@ impl Transport {
         Self {
             pools: pools.collect(),
             preferred: AtomicUsize::new(0),
-            authorization: config.authorization,
+            access: config.access,
             clock,
         }
     }
 
-    /// Sends one request and waits for the answer, of whatever status, for at most `timeout`.
+    /// Sends one `POST` and waits for the answer, of whatever status, for at most `timeout`.
     ///
     /// A target that cannot be reached is passed over for the next one within the same call; a
     /// request that may have been carried out is not repeated here.
@@ -91,8 +100,30 @@ impl Transport {
         body: Bytes,
         timeout: Duration,
     ) -> Result<Reply, Error> {
+        let request = Outgoing {
+            method: Method::POST,
+            uri: Uri::from_static(path),
+            body,
+        };
+        self.send(request, timeout).await
+    }
+
+    /// Sends one `GET` for a path with its query; otherwise as [`Transport::post`].
+    ///
+    /// # Errors
+    /// As [`Transport::post`].
+    pub async fn get(&self, uri: Uri, timeout: Duration) -> Result<Reply, Error> {
+        let request = Outgoing {
+            method: Method::GET,
+            uri,
+            body: Bytes::new(),
+        };
+        self.send(request, timeout).await
+    }
+
+    async fn send(&self, request: Outgoing, timeout: Duration) -> Result<Reply, Error> {
         let tried = AtomicUsize::new(self.preferred.load(Ordering::Relaxed));
-        let outcome = tokio::time::timeout(timeout, self.try_all(path, body, &tried)).await;
+        let outcome = tokio::time::timeout(timeout, self.try_all(&request, &tried)).await;
         let cause = match outcome {
             Ok(Ok(reply)) => {
                 if reply.raw.status >= 500 {
@@ -108,18 +139,13 @@ impl Transport {
         Err(Error::unknown(cause))
     }
 
-    async fn try_all(
-        &self,
-        path: &'static str,
-        body: Bytes,
-        tried: &AtomicUsize,
-    ) -> Result<Reply, NoReply> {
+    async fn try_all(&self, request: &Outgoing, tried: &AtomicUsize) -> Result<Reply, NoReply> {
         let mut last = NoReply::NotSent("there is no target".to_owned());
         let first = tried.load(Ordering::Relaxed);
         for index in first..first + self.pools.len() {
             let index = index % self.pools.len();
             tried.store(index, Ordering::Relaxed);
-            match self.pools[index].post(self, path, body.clone()).await {
+            match self.pools[index].ask(self, request).await {
                 Err(NoReply::NotSent(why)) => {
                     self.turn_from(index);
                     last = NoReply::NotSent(why);
@@ -141,26 +167,21 @@ impl Transport {
 }
 
 impl Pool {
-    async fn post(
-        &self,
-        transport: &Transport,
-        path: &'static str,
-        body: Bytes,
-    ) -> Result<Reply, NoReply> {
+    async fn ask(&self, transport: &Transport, request: &Outgoing) -> Result<Reply, NoReply> {
         let _permit = self.permit().await?;
         // A kept connection may have been closed by the other side meanwhile. As long as nothing
         // was sent, the next one is as good.
         while let Some(mut kept) = self.take_idle() {
-            match self.send(&mut kept, transport, path, body.clone()).await {
+            match self.send(&mut kept, transport, request).await {
                 Err(NoReply::NotSent(_)) => {}
                 outcome => return self.keep(kept, outcome),
             }
         }
-        let opening = Connection::open(&self.target, transport.authorization.as_ref());
+        let opening = Connection::open_with(&self.target, &transport.access);
         let mut fresh = tokio::time::timeout(limits::CONNECT_TIMEOUT, opening)
             .await
             .map_err(|_| NoReply::NotSent(format!("{}: no connection in time", self.target)))??;
-        let outcome = self.send(&mut fresh, transport, path, body).await;
+        let outcome = self.send(&mut fresh, transport, request).await;
         self.keep(fresh, outcome)
     }
 
@@ -183,11 +204,11 @@ impl Pool {
         &self,
         connection: &mut Connection,
         transport: &Transport,
-        path: &'static str,
-        body: Bytes,
+        request: &Outgoing,
     ) -> Result<Reply, NoReply> {
+        let Outgoing { method, uri, body } = request.clone();
         let sent = transport.clock.now();
-        let raw = connection.post(path, body).await?;
+        let raw = connection.send(method, uri, body).await?;
         Ok(Reply { sent, raw })
     }
 

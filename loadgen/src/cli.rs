@@ -2,7 +2,7 @@
 
 use crate::baseline::{BareArgs, BaselineArgs};
 use clap::{Args, Parser, Subcommand};
-use holdfast_client::Target;
+use holdfast_client::{AccessFiles, IdentityFiles, Target, TlsFiles};
 use holdfast_manual::ManualArgs;
 use humantime::Duration;
 use serde::Serialize;
@@ -128,10 +128,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "F", default_value_t = 0.0)]
     pub(crate) stop_renewing: f64,
 
-    /// A file with the bearer token to send.
-    #[arg(long, value_name = "FILE")]
+    #[command(flatten)]
     #[serde(skip)]
-    pub(crate) bearer_file: Option<PathBuf>,
+    pub(crate) access: AccessArgs,
 
     /// Serve metrics for Prometheus here, at /metrics, while it runs.
     #[arg(long, value_name = "ADDRESS")]
@@ -142,6 +141,40 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     pub(crate) out: Option<PathBuf>,
+}
+
+/// What is shown to gateways, and whom to believe.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AccessArgs {
+    /// A file with the bearer token to send.
+    #[arg(long, value_name = "FILE", alias = "bearer-file")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Certificate authorities for targets that are https, PEM [default: those that this machine
+    /// trusts].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cacert: Option<PathBuf>,
+
+    /// Client certificate, PEM.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+
+    /// Key of the client certificate, PEM.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
+}
+
+impl AccessArgs {
+    pub(crate) fn files(&self) -> AccessFiles {
+        let identity = self.cert.clone().zip(self.key.clone());
+        AccessFiles {
+            token: self.token_file.clone(),
+            tls: TlsFiles {
+                cacert: self.cacert.clone(),
+                identity: identity.map(|(cert, key)| IdentityFiles { cert, key }),
+            },
+        }
+    }
 }
 
 fn text<S: serde::Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

@@ -18,13 +18,12 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Prints the result. A reader that has read enough (`| head`) is no failure.
 fn print(text: &str, code: u8) -> ExitCode {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+    match holdfast_console::print(text) {
+        Ok(()) => ExitCode::from(code),
+        Err(error) => {
             let _closed = writeln!(std::io::stderr(), "error: standard output: {error}");
             ExitCode::FAILURE
         }
-        _ => ExitCode::from(code),
     }
 }

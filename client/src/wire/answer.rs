@@ -6,6 +6,7 @@ use crate::connection::RawReply;
 use crate::error::Error;
 use crate::types::{Granted, Promise};
 use bytes::Bytes;
+use holdfast_api::{ForceReleaseReply, LockInfo, LockPage};
 use serde::{Deserialize, Serialize};
 
 /// The body of a request.
@@ -45,6 +46,37 @@ pub fn release(reply: &RawReply) -> Result<(), Error> {
     match reply.status {
         204 => Ok(()),
         409 => parse::<Released<'_>>(reply)?.decide(),
+        _ => Err(failure(reply)),
+    }
+}
+
+/// Reads the answer to a look at one lock.
+///
+/// # Errors
+/// [`Error::Unknown`] also for a body that makes no sense.
+pub fn inspect(reply: &RawReply) -> Result<LockInfo, Error> {
+    whole(reply)
+}
+
+/// Reads the answer to a look at a page of locks.
+///
+/// # Errors
+/// As [`inspect`].
+pub fn list(reply: &RawReply) -> Result<LockPage, Error> {
+    whole(reply)
+}
+
+/// Reads the answer to a force-release. That nobody held the name is an answer too.
+///
+/// # Errors
+/// As [`inspect`].
+pub fn force_release(reply: &RawReply) -> Result<ForceReleaseReply, Error> {
+    whole(reply)
+}
+
+fn whole<'a, T: Deserialize<'a>>(reply: &'a RawReply) -> Result<T, Error> {
+    match reply.status {
+        200 => parse(reply),
         _ => Err(failure(reply)),
     }
 }

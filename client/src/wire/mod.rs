@@ -3,4 +3,7 @@
 mod answer;
 mod item;
 
-pub use answer::{acquire, acquire_batch, encode, release, release_batch, renew, renew_batch};
+pub use answer::{
+    acquire, acquire_batch, encode, force_release, inspect, list, release, release_batch, renew,
+    renew_batch,
+};

@@ -10,9 +10,11 @@ use serde_json::Value;
 use std::future::pending;
 use std::io;
 use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 
 /// How one request is answered.
 pub(crate) enum Answer {
@@ -39,6 +41,8 @@ pub(crate) struct Seen {
     pub(crate) authorization: Option<String>,
     /// Which connection it came over, counted from 0.
     pub(crate) connection: usize,
+    /// Whether a certificate was shown on it.
+    pub(crate) certificate: bool,
 }
 
 /// What a script is asked.
@@ -53,7 +57,7 @@ type Script = dyn Fn(Asked<'_>) -> Answer + Send + Sync;
 
 /// Ends, with all its connections, when it is dropped.
 pub(crate) struct Server {
-    /// `http://127.0.0.1:port`.
+    /// `http://127.0.0.1:port`, or `https`.
     pub(crate) url: String,
     seen: watch::Receiver<Vec<Seen>>,
     accepting: JoinHandle<()>,
@@ -63,13 +67,22 @@ impl Server {
     pub(crate) async fn start(
         script: impl Fn(Asked<'_>) -> Answer + Send + Sync + 'static,
     ) -> Self {
+        Self::start_with(None, script).await
+    }
+
+    /// With TLS, where it is given.
+    pub(crate) async fn start_with(
+        tls: Option<TlsAcceptor>,
+        script: impl Fn(Asked<'_>) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}", listener.local_addr().unwrap());
         let (seen, seen_so_far) = watch::channel(Vec::new());
         Self {
             url,
             seen: seen_so_far,
-            accepting: tokio::spawn(accept(listener, Arc::new(script), Arc::new(seen))),
+            accepting: tokio::spawn(accept(listener, tls, Arc::new(script), Arc::new(seen))),
         }
     }
 
@@ -106,27 +119,52 @@ pub(crate) async fn nowhere() -> String {
     format!("http://{}", listener.local_addr().unwrap())
 }
 
-async fn accept(listener: TcpListener, script: Arc<Script>, log: Arc<watch::Sender<Vec<Seen>>>) {
+type Log = watch::Sender<Vec<Seen>>;
+
+async fn accept(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    script: Arc<Script>,
+    log: Arc<Log>,
+) {
     let mut connections = tokio::task::JoinSet::new();
     for connection in 0.. {
         let (stream, _) = listener.accept().await.unwrap();
-        let (script, log) = (Arc::clone(&script), Arc::clone(&log));
+        let (tls, script, log) = (tls.clone(), Arc::clone(&script), Arc::clone(&log));
         connections.spawn(async move {
-            let service = service_fn(move |request: Request<Incoming>| {
-                let (script, log) = (Arc::clone(&script), Arc::clone(&log));
-                async move { answer(request, connection, &*script, &log).await }
-            });
-            let http = hyper::server::conn::http1::Builder::new();
-            let _ = http.serve_connection(TokioIo::new(stream), service).await;
+            let Some(tls) = tls else {
+                return serve(stream, (connection, false), script, log).await;
+            };
+            if let Ok(stream) = tls.accept(stream).await {
+                let shown = stream.get_ref().1.peer_certificates().is_some();
+                serve(stream, (connection, shown), script, log).await;
+            }
         });
     }
 }
 
+/// Which connection, and whether a certificate was shown on it.
+type Who = (usize, bool);
+
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    who: Who,
+    script: Arc<Script>,
+    log: Arc<Log>,
+) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (script, log) = (Arc::clone(&script), Arc::clone(&log));
+        async move { answer(request, who, &*script, &log).await }
+    });
+    let http = hyper::server::conn::http1::Builder::new();
+    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+}
+
 async fn answer(
     request: Request<Incoming>,
-    connection: usize,
+    (connection, certificate): Who,
     script: &Script,
-    log: &watch::Sender<Vec<Seen>>,
+    log: &Log,
 ) -> io::Result<Response<Full<Bytes>>> {
     let path = request.uri().path().to_owned();
     let authorization = request.headers().get("authorization");
@@ -137,6 +175,7 @@ async fn answer(
         body: serde_json::from_slice(&body).unwrap(),
         authorization,
         connection,
+        certificate,
     };
     let nth = count(&log.borrow(), &seen.path);
     let answer = script(Asked { seen: &seen, nth });

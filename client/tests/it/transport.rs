@@ -47,7 +47,7 @@ async fn calls_send_what_the_contract_says() {
     })
     .await;
     let mut config = config(&[&server.url]);
-    config.transport.authorization = Some("Bearer t".parse().unwrap());
+    config.transport.access.authorization = Some("Bearer t".parse().unwrap());
     let client = Client::new(config);
 
     let wanted = Acquire {

@@ -71,8 +71,17 @@ pub const KEYS: &[Key] = &[
 ];
 
 /// Variables of the same family that are no keys: `shard-map` reads the first two (the first is
-/// also taken for `home.endpoints` when nothing else gives them), the command line the third.
-pub(super) const OTHER_VARIABLES: [&str; 3] = [HOME_VARIABLE, "HOLDFAST_USER", "HOLDFAST_CONFIG"];
+/// also taken for `home.endpoints` when nothing else gives them), the command line the third;
+/// `lockctl` reads two and gives two to what it runs.
+pub(super) const OTHER_VARIABLES: [&str; 7] = [
+    HOME_VARIABLE,
+    "HOLDFAST_USER",
+    "HOLDFAST_CONFIG",
+    "HOLDFAST_TARGET",
+    "HOLDFAST_TOKEN_FILE",
+    "HOLDFAST_LOCK",
+    "HOLDFAST_TOKEN",
+];
 
 /// Where `shard-map` finds home.
 pub(super) const HOME_VARIABLE: &str = "HOLDFAST_HOME";

@@ -1,18 +1,19 @@
 //! The course of the measurement.
 
-use super::dial::Dialer;
 use super::drive::Drive;
 use super::figures::{Figures, Ratios, Row};
 use super::holds::Holds;
 use super::process::{self, Pinned};
 use super::table::table;
 use super::wire::{Deck, Writer};
-use super::{BaselineArgs, Format, Server, Work};
+use super::{BaselineArgs, Server, Work};
 use anyhow::{Context as _, bail};
-use holdfast_client::Target;
+use holdfast_client::{Access, Target, Tls};
+use holdfast_console::Format;
+use http::HeaderValue;
 use rustix::process::Pid;
 use serde::Serialize;
-use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
@@ -39,28 +40,23 @@ pub(crate) fn run(args: &BaselineArgs, seed: u32) -> anyhow::Result<()> {
     let gateway = Pid::from_raw(args.server_pid).context("--server-pid: no such process")?;
     process::pin_this_thread(args.client_core)?;
     let bare = Bare::start(args)?;
-    let dialer = Dialer::new(args.cacert.as_deref())?;
-    let bearer = read_bearer(args)?;
+    let target = args.target.clone();
+    let access = args.access.files().load(std::slice::from_ref(&target))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let report = runtime.block_on(async {
         let seed = args.seed.unwrap_or(seed);
-        let holds = Holds::acquire(args, &dialer, bearer.as_deref(), seed).await?;
+        let holds = Holds::acquire(args, &access, seed).await?;
         let pinned = [
             Pinned::new(gateway, args.server_core)?,
             Pinned::new(bare.pid()?, args.server_core)?,
         ];
         let servers = [
-            (
-                Server::Bare,
-                bare.pid()?,
-                bare.target.clone(),
-                Dialer::default(),
-            ),
-            (Server::Gateway, gateway, args.target.clone(), dialer),
+            (Server::Bare, bare.pid()?, bare.target.clone(), None),
+            (Server::Gateway, gateway, target, access.tls.clone()),
         ];
-        let rows = measure(args, &servers, bearer.as_deref(), holds.deck()).await?;
+        let rows = measure(args, &servers, &access, holds.deck()).await?;
         drop(pinned);
         if !args.keep {
             holds.release().await?;
@@ -83,34 +79,37 @@ pub(crate) fn run(args: &BaselineArgs, seed: u32) -> anyhow::Result<()> {
 /// meanwhile changes all of them.
 async fn measure(
     args: &BaselineArgs,
-    servers: &[(Server, Pid, Target, Dialer)],
-    bearer: Option<&str>,
+    servers: &[(Server, Pid, Target, Option<Tls>)],
+    access: &Access,
     deck: Deck,
 ) -> anyhow::Result<Vec<Row>> {
+    // The token of both, so that both read as many bytes.
+    let authorization = access.authorization.as_ref();
+    let authorization = authorization.map(HeaderValue::to_str).transpose()?;
     let deck = Rc::new(deck);
     let mut cases = Vec::new();
     for work in [Work::Single, Work::Batch] {
-        for (server, pid, target, dialer) in servers {
-            let host = target.to_string();
-            let host = host.trim_start_matches("http://");
+        for (server, pid, target, tls) in servers {
+            let host = target.authority();
+            let host = host.to_str()?;
             let writer = Rc::new(match work {
-                Work::Single => Writer::single(host, bearer),
-                Work::Batch => Writer::batch(host, bearer, args.batch),
+                Work::Single => Writer::single(host, authorization),
+                Work::Batch => Writer::batch(host, authorization, args.batch),
             });
             let row = Row {
                 work,
                 server: *server,
                 runs: Vec::new(),
             };
-            cases.push((row, *pid, target, dialer, writer));
+            cases.push((row, *pid, target, tls, writer));
         }
     }
     for run in 1..=args.runs {
-        for (row, pid, target, dialer, writer) in &mut cases {
+        for (row, pid, target, tls, writer) in &mut cases {
             let (work, server) = (row.work, row.server);
             let drive = Drive {
                 target: target.clone(),
-                dialer: dialer.clone(),
+                tls: tls.clone(),
                 pid: *pid,
                 writer: Rc::clone(writer),
                 deck: Rc::clone(&deck),
@@ -127,26 +126,13 @@ async fn measure(
     Ok(cases.into_iter().map(|(row, ..)| row).collect())
 }
 
-fn read_bearer(args: &BaselineArgs) -> anyhow::Result<Option<String>> {
-    let Some(path) = &args.bearer_file else {
-        return Ok(None);
-    };
-    let text = std::fs::read_to_string(path);
-    let text = text.with_context(|| format!("--bearer-file {}", path.display()))?;
-    Ok(Some(text.trim().to_owned()))
-}
-
 fn print(args: &BaselineArgs, report: &Report) -> anyhow::Result<()> {
     let json = serde_json::to_string_pretty(report)?;
     if let Some(path) = &args.out {
         std::fs::write(path, &json).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let mut out = std::io::stdout().lock();
-    let format = args.output.unwrap_or(match out.is_terminal() {
-        true => Format::Table,
-        false => Format::Json,
-    });
-    match format {
+    match Format::of(args.output, &out) {
         Format::Table => write!(out, "{}", table(report))?,
         Format::Json => writeln!(out, "{json}")?,
     }

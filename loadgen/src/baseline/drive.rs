@@ -1,11 +1,11 @@
 //! Drives a server, closed loop, and counts.
 
-use super::dial::{Dialer, Stream};
+use super::dial::{self, Stream};
 use super::process;
 use super::wire::{Deck, Reply, Writer, read};
 use crate::limits::TIMEOUT_MAX;
 use anyhow::{Context as _, bail};
-use holdfast_client::{BootClock, Clock as _, Instant, Target};
+use holdfast_client::{BootClock, Clock as _, Instant, Target, Tls};
 use rustix::process::Pid;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use tokio::task::{JoinSet, LocalSet};
 /// Who is driven, with what, for how long.
 pub(super) struct Drive {
     pub(super) target: Target,
-    pub(super) dialer: Dialer,
+    pub(super) tls: Option<Tls>,
     pub(super) pid: Pid,
     pub(super) writer: Rc<Writer>,
     pub(super) deck: Rc<Deck>,
@@ -62,7 +62,7 @@ impl Drive {
         let course = Rc::new(Course::default());
         let mut streams = Vec::with_capacity(self.connections);
         for _ in 0..self.connections {
-            let opening = self.dialer.open(&self.target);
+            let opening = dial::open(&self.target, self.tls.as_ref());
             streams.push(tokio::time::timeout(TIMEOUT_MAX, opening).await??);
         }
         // All at once: those that run leave little time to those that connect.

@@ -1,7 +1,6 @@
 //! The locks that are renewed: acquired before, released after.
 
 use super::BaselineArgs;
-use super::dial::Dialer;
 use super::wire::Deck;
 use crate::limits::{
     BASELINE_ASKERS, BASELINE_BATCH, BASELINE_TRIES, CONNECT_TIMEOUT, LOCKS_PER_CLIENT, TIMEOUT_MAX,
@@ -10,8 +9,9 @@ use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use holdfast_api::{AcquireBatch, AcquireRequest, ReleaseBatch, ReleaseRequest, paths};
 use holdfast_client::backoff::Backoff;
-use holdfast_client::{BootClock, Clock as _, Connection, Error, Granted, RawReply, Target, wire};
-use http::HeaderValue;
+use holdfast_client::{
+    Access, BootClock, Clock as _, Connection, Error, Granted, RawReply, Target, wire,
+};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
@@ -29,15 +29,7 @@ pub(super) struct Holds {
 #[derive(Clone)]
 struct Gateway {
     target: Target,
-    dialer: Dialer,
-    bearer: Option<HeaderValue>,
-}
-
-impl Gateway {
-    async fn connect(&self) -> anyhow::Result<Connection> {
-        let stream = self.dialer.open(&self.target).await?;
-        Ok(Connection::over(stream, &self.target, self.bearer.as_ref()).await?)
-    }
+    access: Access,
 }
 
 impl Holds {
@@ -48,15 +40,12 @@ impl Holds {
     /// When any of them cannot be had.
     pub(super) async fn acquire(
         args: &BaselineArgs,
-        dialer: &Dialer,
-        bearer: Option<&str>,
+        access: &Access,
         seed: u32,
     ) -> anyhow::Result<Self> {
-        let bearer = bearer.map(|token| HeaderValue::try_from(format!("Bearer {token}")));
         let gateway = Gateway {
             target: args.target.clone(),
-            dialer: dialer.clone(),
-            bearer: bearer.transpose()?,
+            access: access.clone(),
         };
         let ttl_ms = u64::try_from(args.ttl.as_millis())?;
         let wanted: Vec<_> = (0..args.locks)
@@ -208,7 +197,10 @@ async fn once<T, R>(
 ) -> anyhow::Result<Vec<R>> {
     let mut open = match connection.take() {
         Some(open) => open,
-        None => tokio::time::timeout(CONNECT_TIMEOUT, gateway.connect()).await??,
+        None => {
+            let opening = Connection::open_with(&gateway.target, &gateway.access);
+            tokio::time::timeout(CONNECT_TIMEOUT, opening).await??
+        }
     };
     let Question { path, body, read } = ask(items);
     let posted = tokio::time::timeout(TIMEOUT_MAX, open.post(path, body)).await;

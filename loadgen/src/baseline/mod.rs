@@ -19,9 +19,11 @@ mod wire;
 pub(crate) use bare::serve as serve_bare;
 pub(crate) use course::run;
 
+use crate::cli::AccessArgs;
 use crate::limits;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use holdfast_client::Target;
+use holdfast_console::Format;
 use humantime::Duration;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -38,14 +40,9 @@ pub(crate) struct BaselineArgs {
     #[arg(long, value_name = "PID")]
     pub(crate) server_pid: i32,
 
-    /// A file with the bearer token to send to the gateway.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) bearer_file: Option<PathBuf>,
-
-    /// Speak TLS with the gateway, whose certificate must be of an authority in this file. The bare
-    /// server goes on speaking plain HTTP.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) cacert: Option<PathBuf>,
+    // The bare server speaks plain HTTP, whatever the gateway does.
+    #[command(flatten)]
+    pub(crate) access: AccessArgs,
 
     /// Locks to hold; each is renewed as often as any other, in a random order.
     #[arg(long, value_name = "N", default_value_t = 300_000)]
@@ -110,14 +107,6 @@ pub(crate) struct BareArgs {
     /// Renewals that the answer to a batch has.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) batch: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people.
-    Table,
-    /// For programs.
-    Json,
 }
 
 /// What is measured.

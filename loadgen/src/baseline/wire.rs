@@ -66,18 +66,18 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Single renewals.
-    pub(super) fn single(host: &str, bearer: Option<&str>) -> Self {
+    pub(super) fn single(host: &str, authorization: Option<&str>) -> Self {
         Self {
-            head: head(paths::RENEW, host, bearer),
+            head: head(paths::RENEW, host, authorization),
             count: 1,
             batched: false,
         }
     }
 
     /// Batches of `count`.
-    pub(super) fn batch(host: &str, bearer: Option<&str>, count: usize) -> Self {
+    pub(super) fn batch(host: &str, authorization: Option<&str>, count: usize) -> Self {
         Self {
-            head: head(paths::RENEW_BATCH, host, bearer),
+            head: head(paths::RENEW_BATCH, host, authorization),
             count,
             batched: true,
         }
@@ -117,9 +117,9 @@ impl Writer {
 }
 
 /// All of a request's head but the length.
-fn head(path: &str, host: &str, bearer: Option<&str>) -> Vec<u8> {
-    let authorization = match bearer {
-        Some(token) => format!("authorization: Bearer {token}\r\n"),
+fn head(path: &str, host: &str, authorization: Option<&str>) -> Vec<u8> {
+    let authorization = match authorization {
+        Some(value) => format!("authorization: {value}\r\n"),
         None => String::new(),
     };
     format!(

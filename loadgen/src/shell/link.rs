@@ -63,7 +63,7 @@ impl Link {
 
     async fn connect(&self) -> Result<Connection, NoReply> {
         let target = &self.hub.plan.targets[self.target];
-        let opening = Connection::open(target, self.hub.authorization.as_ref());
+        let opening = Connection::open_with(target, &self.hub.access);
         match tokio::time::timeout(CONNECT_TIMEOUT, opening).await {
             Ok(outcome) => outcome,
             Err(_elapsed) => Err(NoReply::NotSent(format!("{target}: no connection in time"))),

@@ -9,8 +9,7 @@ use crate::fleet::Fleet;
 use crate::plan::Plan;
 use crate::report::{Report, Verdict};
 use anyhow::{Context as _, bail};
-use holdfast_client::Connection;
-use http::HeaderValue;
+use holdfast_client::{Access, Connection};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -25,9 +24,9 @@ pub(crate) fn run(args: &RunArgs, plan: Plan) -> anyhow::Result<Verdict> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let authorization = authorization(args)?;
+    let access = args.access.files().load(&plan.targets)?;
     let plan = Arc::new(plan);
-    runtime.block_on(reach_one(&plan, authorization.as_ref()))?;
+    runtime.block_on(reach_one(&plan, &access))?;
     let control = Arc::new(Control::new(plan.threads));
     if let Some(address) = args.metrics_listen {
         runtime.block_on(metrics::listen(
@@ -36,7 +35,7 @@ pub(crate) fn run(args: &RunArgs, plan: Plan) -> anyhow::Result<Verdict> {
             Arc::clone(&control),
         ))?;
     }
-    let workers = start(&plan, authorization.as_ref(), &control)?;
+    let workers = start(&plan, &access, &control)?;
     let mut course = Course::new(&plan, &control, &workers);
     let interrupted = runtime.block_on(async {
         let interrupts = Interrupts::new()?;
@@ -62,23 +61,11 @@ pub(crate) fn run(args: &RunArgs, plan: Plan) -> anyhow::Result<Verdict> {
     Ok(report.verdict())
 }
 
-fn authorization(args: &RunArgs) -> anyhow::Result<Option<HeaderValue>> {
-    let Some(path) = &args.bearer_file else {
-        return Ok(None);
-    };
-    let token =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut value = HeaderValue::from_str(&format!("Bearer {}", token.trim()))
-        .context("the bearer token has characters that no header can have")?;
-    value.set_sensitive(true);
-    Ok(Some(value))
-}
-
 /// Better said at once than after thirty seconds of trying.
-async fn reach_one(plan: &Plan, authorization: Option<&HeaderValue>) -> anyhow::Result<()> {
+async fn reach_one(plan: &Plan, access: &Access) -> anyhow::Result<()> {
     let mut last = None;
     for target in &plan.targets {
-        let opening = Connection::open(target, authorization);
+        let opening = Connection::open_with(target, access);
         match tokio::time::timeout(Duration::from_secs(5), opening).await {
             Ok(Ok(_connection)) => return Ok(()),
             Ok(Err(error)) => last = Some(error.to_string()),
@@ -88,17 +75,13 @@ async fn reach_one(plan: &Plan, authorization: Option<&HeaderValue>) -> anyhow::
     bail!("no target can be reached: {}", last.unwrap_or_default())
 }
 
-fn start(
-    plan: &Arc<Plan>,
-    authorization: Option<&HeaderValue>,
-    control: &Arc<Control>,
-) -> anyhow::Result<Vec<Worker>> {
+fn start(plan: &Arc<Plan>, access: &Access, control: &Arc<Control>) -> anyhow::Result<Vec<Worker>> {
     let spawn = |share: crate::plan::Share| {
         let (plan, control) = (Arc::clone(plan), Arc::clone(control));
-        let authorization = authorization.cloned();
+        let access = access.clone();
         std::thread::Builder::new()
             .name(format!("worker-{}", share.worker))
-            .spawn(move || work(plan, share, authorization, &control))
+            .spawn(move || work(plan, share, access, &control))
     };
     let workers: Result<Vec<_>, _> = plan.shares().into_iter().map(spawn).collect();
     Ok(workers?)

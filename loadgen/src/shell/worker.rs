@@ -7,8 +7,7 @@ use crate::fleet::{Fleet, Job};
 use crate::limits::{DRIVER_SLEEP_MAX, PUBLISH_EVERY, RECENT};
 use crate::outcome::{Op, Outcome, Phase};
 use crate::plan::{Plan, Share};
-use holdfast_client::{BootClock, Clock as _, Instant};
-use http::HeaderValue;
+use holdfast_client::{Access, BootClock, Clock as _, Instant};
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -21,7 +20,7 @@ use tokio::task::LocalSet;
 pub(super) struct Hub {
     pub(super) plan: Arc<Plan>,
     pub(super) share: Share,
-    pub(super) authorization: Option<HeaderValue>,
+    pub(super) access: Access,
     pub(super) clock: BootClock,
     fleet: RefCell<Fleet>,
     /// Connections without a job, the one that has waited longest first.
@@ -78,7 +77,7 @@ impl Hub {
 pub(super) fn work(
     plan: Arc<Plan>,
     share: Share,
-    authorization: Option<HeaderValue>,
+    access: Access,
     control: &Control,
 ) -> std::io::Result<Fleet> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -90,7 +89,7 @@ pub(super) fn work(
         wake: (0..share.connections).map(|_| Notify::new()).collect(),
         plan,
         share,
-        authorization,
+        access,
         clock,
         fleet: RefCell::new(fleet),
         idle: RefCell::default(),

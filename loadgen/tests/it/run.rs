@@ -153,7 +153,7 @@ async fn the_bearer_token_is_sent() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "secret\n").unwrap();
     let args = format!(
-        "--locks 1 --duration 1ms --bearer-file {}",
+        "--locks 1 --duration 1ms --token-file {}",
         file.path().display()
     );
     start(&listener.url, &args).end().await.report(0);
@@ -186,6 +186,6 @@ async fn a_wrong_argument_exits_with_2() {
         let ended = start("http://127.0.0.1:1", args).end().await;
         assert_eq!(ended.code, 2, "{}", ended.stderr);
     }
-    let ended = start("https://127.0.0.1:1", "--locks 1").end().await;
+    let ended = start("ftp://127.0.0.1:1", "--locks 1").end().await;
     assert_eq!(ended.code, 2, "{}", ended.stderr);
 }

@@ -14,7 +14,6 @@ mod plan;
 mod probe;
 mod show;
 mod status;
-mod table;
 mod verify;
 
 pub(crate) use args::Cli;

@@ -3,7 +3,7 @@
 use super::Failure;
 use super::args::{Output, ShowArgs};
 use super::connection::Connection;
-use super::table::{Align, table};
+use holdfast_console::{Align, table};
 use serde::Serialize;
 use shard_map::{
     Cluster, DeploymentId, Endpoint, Hash, MapVersion, ShardCount, ShardMap, ShardRanges,

@@ -2,16 +2,15 @@
 
 /// To which side a column is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Align {
+pub enum Align {
+    /// Text.
     Left,
+    /// Numbers.
     Right,
 }
 
 /// A table with a line per row under its headings. Nothing trails after the last column.
-pub(super) fn table(
-    columns: &[(&str, Align)],
-    rows: impl IntoIterator<Item = Vec<String>>,
-) -> String {
+pub fn table(columns: &[(&str, Align)], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let headings = columns.iter().map(|(heading, _)| (*heading).to_owned());
     let mut lines: Vec<Vec<String>> = vec![headings.collect()];
     lines.extend(rows);
