@@ -18,10 +18,26 @@ HOLDFAST_HOME_USER: {{ . | quote }}
 HOLDFAST_HOME_PASSWORD_FILE: /etc/holdfast/etcd/password
 {{- end }}
 HOLDFAST_AUTH_MODE: {{ .Values.auth.mode }}
-{{- if eq .Values.auth.mode "tokens" }}
-HOLDFAST_AUTH_PRINCIPALS_FILE: /etc/holdfast/principals/principals.toml
-{{- else }}
+{{- if eq .Values.auth.mode "none" }}
 HOLDFAST_AUTH_INSECURE: "true"
+{{- else }}
+HOLDFAST_AUTH_PRINCIPALS_FILE: /etc/holdfast/principals/principals.toml
+{{- end }}
+{{- if .Values.tls.clients.secret }}
+HOLDFAST_TLS_CERT: /etc/holdfast/tls/clients/tls.crt
+HOLDFAST_TLS_KEY: /etc/holdfast/tls/clients/tls.key
+{{- end }}
+{{- if .Values.tls.clients.caSecret }}
+HOLDFAST_TLS_CLIENT_CA: /etc/holdfast/tls/clients-ca/ca.crt
+{{- end }}
+{{- if .Values.tls.admin.secret }}
+HOLDFAST_ADMIN_TLS_CERT: /etc/holdfast/tls/admin/tls.crt
+HOLDFAST_ADMIN_TLS_KEY: /etc/holdfast/tls/admin/tls.key
+{{- end }}
+{{- if .Values.tls.peers.secret }}
+HOLDFAST_PEER_CERT: /etc/holdfast/tls/peers/tls.crt
+HOLDFAST_PEER_KEY: /etc/holdfast/tls/peers/tls.key
+HOLDFAST_PEER_CACERT: /etc/holdfast/tls/peers/ca.crt
 {{- end }}
 HOLDFAST_SHUTDOWN_DRAIN_MS: {{ .Values.shutdown.drainMs | quote }}
 HOLDFAST_SHUTDOWN_HAND_OVER_MS: {{ .Values.shutdown.handOverMs | quote }}
