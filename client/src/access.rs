@@ -50,8 +50,8 @@ pub enum BadAccess {
 }
 
 impl AccessFiles {
-    /// Reads the files, once: what is replaced later counts for the next [`Access`]. Blocks on the
-    /// disk.
+    /// Reads the files. Certificates and keys that are replaced later count for connections that
+    /// begin then, a token for the next [`Access`]. Blocks on the disk.
     ///
     /// # Errors
     /// When a file is not what it should be, or there are TLS files and nobody to speak TLS with.

@@ -1,6 +1,8 @@
-//! TLS towards targets that are `https`.
+//! TLS towards targets that are `https`, with certificates that are read anew when their files have
+//! changed: a client may run for longer than its certificate is valid.
 
 use crate::target::Target;
+use parking_lot::Mutex;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -9,6 +11,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -51,42 +54,47 @@ pub enum BadTls {
     Refused(#[from] rustls::Error),
 }
 
-/// Shakes hands with servers. Cheap to clone.
+/// Shakes hands with servers. Cheap to clone; clones are one.
 #[derive(Clone)]
 pub struct Tls {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    files: TlsFiles,
+    present: Mutex<Present>,
+}
+
+/// What was read last, and from which state of the files.
+struct Present {
+    stamps: Stamps,
     connector: TlsConnector,
 }
 
+/// When each of the files was changed; `None`: it is not named, or not there.
+type Stamps = [Option<SystemTime>; 3];
+
 impl Tls {
-    /// Reads the files, once. Blocks on the disk.
+    /// Reads the files. Blocks on the disk.
     ///
     /// # Errors
     /// When one cannot be read, is malformed, or the key is not the certificate's.
     pub fn load(files: &TlsFiles) -> Result<Self, BadTls> {
-        let roots = match &files.cacert {
-            Some(path) => authorities_in(path)?,
-            None => authorities_of_machine()?,
-        };
-        let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots);
-        let mut config = match &files.identity {
-            None => builder.with_no_client_auth(),
-            Some(IdentityFiles { cert, key }) => {
-                let key = PrivateKeyDer::from_pem_file(key).map_err(|error| bad(key, error))?;
-                builder
-                    .with_client_auth_cert(certificates(cert)?, key)
-                    .map_err(|error| bad(cert, format!("with its key: {error}")))?
-            }
-        };
-        // What `Connection` speaks, for load balancers that would rather speak HTTP/2.
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        // Stamps first: what is written between the two is read again.
+        let stamps = files.stamps();
+        let present = Mutex::new(Present {
+            stamps,
+            connector: files.connector()?,
+        });
+        let files = files.clone();
         Ok(Self {
-            connector: TlsConnector::from(Arc::new(config)),
+            shared: Arc::new(Shared { files, present }),
         })
     }
 
-    /// Shakes hands over a stream that leads to `target`.
+    /// Shakes hands over a stream that leads to `target`. Before that it looks at the files, and
+    /// reads them again if one has changed, which blocks on the disk; what cannot be used leaves
+    /// what was read before.
     ///
     /// # Errors
     /// When the server's certificate is not for the target's host, or of no authority that is
@@ -98,7 +106,53 @@ impl Tls {
     ) -> io::Result<TlsStream<TcpStream>> {
         let name = ServerName::try_from(target.host().to_owned())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        self.connector.connect(name, stream).await
+        self.present().connect(name, stream).await
+    }
+
+    fn present(&self) -> TlsConnector {
+        let stamps = self.shared.files.stamps();
+        let mut present = self.shared.present.lock();
+        if present.stamps != stamps
+            && let Ok(connector) = self.shared.files.connector()
+        {
+            *present = Present { stamps, connector };
+        }
+        present.connector.clone()
+    }
+}
+
+impl TlsFiles {
+    fn stamps(&self) -> Stamps {
+        let identity = self.identity.as_ref();
+        let changed = |path: &PathBuf| std::fs::metadata(path).and_then(|file| file.modified());
+        [
+            self.cacert.as_ref(),
+            identity.map(|identity| &identity.cert),
+            identity.map(|identity| &identity.key),
+        ]
+        .map(|path| path.and_then(|path| changed(path).ok()))
+    }
+
+    fn connector(&self) -> Result<TlsConnector, BadTls> {
+        let roots = match &self.cacert {
+            Some(path) => authorities_in(path)?,
+            None => authorities_of_machine()?,
+        };
+        let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots);
+        let mut config = match &self.identity {
+            None => builder.with_no_client_auth(),
+            Some(IdentityFiles { cert, key }) => {
+                let key = PrivateKeyDer::from_pem_file(key).map_err(|error| bad(key, error))?;
+                builder
+                    .with_client_auth_cert(certificates(cert)?, key)
+                    .map_err(|error| bad(cert, format!("with its key: {error}")))?
+            }
+        };
+        // What `Connection` speaks, for load balancers that would rather speak HTTP/2.
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(TlsConnector::from(Arc::new(config)))
     }
 }
 

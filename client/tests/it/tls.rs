@@ -59,12 +59,16 @@ async fn server(authority: &Authority, host: &str) -> Server {
 fn files(authority: &Authority) -> (TempDir, AccessFiles) {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let (cert, key) = issue(authority, "client");
-    std::fs::write(at("ca"), authority.pem()).unwrap();
-    std::fs::write(at("cert"), cert).unwrap();
-    std::fs::write(at("key"), key).unwrap();
+    write_files(folder.path(), authority);
     let files = access(&at("ca"), Some((&at("cert"), &at("key"))));
     (folder, files)
+}
+
+fn write_files(folder: &Path, authority: &Authority) {
+    let (cert, key) = issue(authority, "client");
+    std::fs::write(folder.join("ca"), authority.pem()).unwrap();
+    std::fs::write(folder.join("cert"), cert).unwrap();
+    std::fs::write(folder.join("key"), key).unwrap();
 }
 
 fn access(cacert: &Path, identity: Option<(&Path, &Path)>) -> AccessFiles {
@@ -106,6 +110,25 @@ async fn a_server_of_a_believed_authority_is_asked_and_shown_the_clients_certifi
     let server = server(&authority, "127.0.0.1").await;
     let (_folder, files) = files(&authority);
     assert_eq!(renew(&server, &files).await, Ok(()));
+    assert!(server.seen()[0].certificate);
+}
+
+#[tokio::test]
+async fn a_certificate_that_was_replaced_counts_for_the_next_connection() {
+    let (one, other) = (authority(), authority());
+    let server = server(&one, "127.0.0.1").await;
+    let (folder, files) = files(&other);
+    let targets = vec![server.url.parse().unwrap()];
+    let mut transport = TransportConfig::new(targets.clone());
+    transport.access = files.load(&targets).unwrap();
+    let client = Client::new(ClientConfig::new("worker-7", transport));
+    let (id, token) = (LockId::new("lock-AQ"), Token(7));
+    not_sent(client.renew(&id, token, None).await.map(drop));
+    // With something that is of no use the old ones go on; then come good ones.
+    std::fs::write(folder.path().join("ca"), "no PEM").unwrap();
+    not_sent(client.renew(&id, token, None).await.map(drop));
+    write_files(folder.path(), &one);
+    assert!(client.renew(&id, token, None).await.is_ok());
     assert!(server.seen()[0].certificate);
 }
 
