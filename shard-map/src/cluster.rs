@@ -26,6 +26,18 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// A cluster with one share of the shards, reached with the system's certificates and without
+    /// credentials.
+    pub fn new(name: ClusterName, endpoints: Vec<Endpoint>) -> Self {
+        Self {
+            name,
+            endpoints,
+            tls: None,
+            credentials_file: None,
+            weight: Weight::ONE,
+        }
+    }
+
     /// Checks what concerns this cluster alone.
     ///
     /// # Errors

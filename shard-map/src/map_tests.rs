@@ -1,20 +1,13 @@
 //! What is a map, and what is refused.
 
 use super::*;
-use crate::Weight;
 
 fn name(name: &str) -> ClusterName {
     name.parse().unwrap()
 }
 
 fn cluster(cluster: &str, endpoint: &str) -> Cluster {
-    Cluster {
-        name: name(cluster),
-        endpoints: vec![endpoint.parse().unwrap()],
-        tls: None,
-        credentials_file: None,
-        weight: Weight::ONE,
-    }
+    Cluster::new(name(cluster), vec![endpoint.parse().unwrap()])
 }
 
 fn sample() -> ShardMap {

@@ -225,16 +225,15 @@ fn check_twice(map: &ShardMap, all: &[Contents], problems: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cluster, DeploymentId, ShardCount, Weight};
+    use crate::{Cluster, DeploymentId, ShardCount};
     use holdfast_store::{Key, Revision};
 
     fn map() -> ShardMap {
-        let cluster = |name: &str| Cluster {
-            name: name.parse().unwrap(),
-            endpoints: vec![format!("http://{name}:1").parse().unwrap()],
-            tls: None,
-            credentials_file: None,
-            weight: Weight::ONE,
+        let cluster = |name: &str| {
+            Cluster::new(
+                name.parse().unwrap(),
+                vec![format!("http://{name}:1").parse().unwrap()],
+            )
         };
         let shards = ShardCount::try_from(2).unwrap();
         ShardMap::initial(

@@ -14,7 +14,7 @@ use clap::Parser;
 use holdfast_rig::{EtcdCluster, EtcdVersion};
 use holdfast_store::Store;
 use shard_map::init::initialise;
-use shard_map::{Cluster, DeploymentId, ShardCount, ShardId, Weight};
+use shard_map::{Cluster, DeploymentId, ShardCount, ShardId};
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -56,13 +56,10 @@ async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let shards = ShardCount::try_from(SHARDS)?;
     let etcd = EtcdCluster::start(EtcdVersion::V3_5, 1).await?;
-    let cluster = Cluster {
-        name: "a".parse()?,
-        endpoints: vec![etcd.endpoints().first().context("one member")?.parse()?],
-        tls: None,
-        credentials_file: None,
-        weight: Weight::ONE,
-    };
+    let cluster = Cluster::new(
+        "a".parse()?,
+        vec![etcd.endpoints().first().context("one member")?.parse()?],
+    );
     let store = holdfast_gateway::service::etcd_store(&cluster)?;
     let clusters = [(cluster, &*store)];
     let deployment = DeploymentId::from_random_bits(7);

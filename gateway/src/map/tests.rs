@@ -10,7 +10,7 @@ use holdfast_store::{
     StoreError, Txn, TxnOp, WatchEvent,
 };
 use shard_map::records::keys;
-use shard_map::{Cluster, DeploymentId, MapVersion, ShardCount, ShardMap, Weight};
+use shard_map::{Cluster, DeploymentId, MapVersion, ShardCount, ShardMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,13 +18,7 @@ use std::time::Duration;
 
 /// A map of one cluster.
 pub(super) fn map(deployment: u128, shards: u32, version: u64) -> ShardMap {
-    let cluster = Cluster {
-        name: "a".parse().unwrap(),
-        endpoints: vec!["http://a:2379".parse().unwrap()],
-        tls: None,
-        credentials_file: None,
-        weight: Weight::ONE,
-    };
+    let cluster = Cluster::new("a".parse().unwrap(), vec!["http://a:2379".parse().unwrap()]);
     let deployment = DeploymentId::from_random_bits(deployment);
     let shards = ShardCount::try_from(shards).unwrap();
     let first = ShardMap::initial(deployment, shards, vec![cluster]).unwrap();

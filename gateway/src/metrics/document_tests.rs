@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::ClusterProof;
 use crate::time::Millis;
-use shard_map::{Cluster, DeploymentId, ShardCount, ShardMap, Weight};
+use shard_map::{Cluster, DeploymentId, ShardCount, ShardMap};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -12,13 +12,7 @@ const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md"
 /// What a gateway with a map of one cluster shows.
 fn shown() -> String {
     let name: Arc<str> = Arc::from("a");
-    let cluster = Cluster {
-        name: "a".parse().unwrap(),
-        endpoints: vec!["http://a:2379".parse().unwrap()],
-        tls: None,
-        credentials_file: None,
-        weight: Weight::ONE,
-    };
+    let cluster = Cluster::new("a".parse().unwrap(), vec!["http://a:2379".parse().unwrap()]);
     let (deployment, shards) = (DeploymentId::from_random_bits(1), ShardCount::try_from(4));
     let map = ShardMap::initial(deployment, shards.unwrap(), vec![cluster]).unwrap();
     Metrics::default().render(&Present {

@@ -9,7 +9,7 @@ use holdfast_store::{Model, ModelStore, ModelTime, Op, Reply, Store, Txn};
 use shard_map::init::initialise;
 use shard_map::plan::{Plan, Wish};
 use shard_map::rollout::{Direction, Home, Rollout, RunState, leaves, read_home};
-use shard_map::{Cluster, ClusterName, DeploymentId, MapVersion, ShardCount, Weight};
+use shard_map::{Cluster, ClusterName, DeploymentId, MapVersion, ShardCount};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -36,13 +36,10 @@ struct World {
 }
 
 fn cluster(name: &str) -> Cluster {
-    Cluster {
-        name: name.parse().unwrap(),
-        endpoints: vec![format!("http://{name}:2379").parse().unwrap()],
-        tls: None,
-        credentials_file: None,
-        weight: Weight::ONE,
-    }
+    Cluster::new(
+        name.parse().unwrap(),
+        vec![format!("http://{name}:2379").parse().unwrap()],
+    )
 }
 
 impl World {

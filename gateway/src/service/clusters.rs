@@ -111,11 +111,8 @@ mod tests {
 
     fn named(name: &str, endpoint: &str, weight: u32) -> ShardMap {
         let cluster = Cluster {
-            name: name.parse().unwrap(),
-            endpoints: vec![endpoint.parse().unwrap()],
-            tls: None,
-            credentials_file: None,
             weight: Weight::try_from(weight).unwrap(),
+            ..Cluster::new(name.parse().unwrap(), vec![endpoint.parse().unwrap()])
         };
         let shards = ShardCount::try_from(4).unwrap();
         ShardMap::initial(DeploymentId::from_random_bits(1), shards, vec![cluster]).unwrap()

@@ -4,7 +4,7 @@ use crate::time::Clock;
 use anyhow::Context;
 use holdfast_store::{EtcdStore, Model, ModelStore, ModelTime, Store};
 use shard_map::init::initialise;
-use shard_map::{Cluster, ClusterName, DeploymentId, Endpoint, ShardCount, ShardMap, Weight};
+use shard_map::{Cluster, ClusterName, DeploymentId, Endpoint, ShardCount, ShardMap};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,11 +103,8 @@ fn embedded_store<C: Clock>(number: u8, clock: &Arc<C>) -> ModelStore {
 /// Nothing listens at its endpoint; the map wants one.
 fn embedded_cluster(number: u8) -> anyhow::Result<Cluster> {
     let endpoint: Endpoint = format!("http://embedded-{number}:2379").parse()?;
-    Ok(Cluster {
-        name: format!("embedded-{number}").parse()?,
-        endpoints: vec![endpoint],
-        tls: None,
-        credentials_file: None,
-        weight: Weight::ONE,
-    })
+    Ok(Cluster::new(
+        format!("embedded-{number}").parse()?,
+        vec![endpoint],
+    ))
 }

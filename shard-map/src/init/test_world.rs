@@ -2,7 +2,7 @@
 
 use super::{InitError, Initialised, initialise};
 use crate::records::{Guard, Identity, Record, keys};
-use crate::{Cluster, DeploymentId, MapVersion, ShardCount, ShardMap, Weight};
+use crate::{Cluster, DeploymentId, MapVersion, ShardCount, ShardMap};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -75,13 +75,10 @@ impl Default for Request {
 
 impl Request {
     pub(super) fn spec(name: &str) -> Cluster {
-        Cluster {
-            name: name.parse().unwrap(),
-            endpoints: vec![format!("http://{name}:2379").parse().unwrap()],
-            tls: None,
-            credentials_file: None,
-            weight: Weight::ONE,
-        }
+        Cluster::new(
+            name.parse().unwrap(),
+            vec![format!("http://{name}:2379").parse().unwrap()],
+        )
     }
 }
 

@@ -61,11 +61,8 @@ mod tests {
 
     fn cluster(name: &str, weight: u32) -> Cluster {
         Cluster {
-            name: name.parse().unwrap(),
-            endpoints: Vec::new(),
-            tls: None,
-            credentials_file: None,
             weight: Weight::try_from(weight).unwrap(),
+            ..Cluster::new(name.parse().unwrap(), Vec::new())
         }
     }
 

@@ -9,13 +9,10 @@ fn name(name: &str) -> ClusterName {
 }
 
 fn cluster(cluster: &str) -> Cluster {
-    Cluster {
-        name: name(cluster),
-        endpoints: vec![format!("http://{cluster}:2379").parse().unwrap()],
-        tls: None,
-        credentials_file: None,
-        weight: Weight::ONE,
-    }
+    Cluster::new(
+        name(cluster),
+        vec![format!("http://{cluster}:2379").parse().unwrap()],
+    )
 }
 
 /// 256 shards: 0-127 on a, 128-255 on b; version 1.

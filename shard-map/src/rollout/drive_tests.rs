@@ -5,7 +5,7 @@ use crate::init::initialise;
 use crate::plan::{Plan, Wish};
 use crate::records::{Guard, GuardState, Record, keys};
 use crate::{
-    Cluster, ClusterName, DeploymentId, MapVersion, ShardCount, ShardId, ShardMap, Weight, limits,
+    Cluster, ClusterName, DeploymentId, MapVersion, ShardCount, ShardId, ShardMap, limits,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -28,13 +28,10 @@ fn name(name: &str) -> ClusterName {
 }
 
 fn cluster(cluster: &str) -> Cluster {
-    Cluster {
-        name: name(cluster),
-        endpoints: vec![format!("http://{cluster}:2379").parse().unwrap()],
-        tls: None,
-        credentials_file: None,
-        weight: Weight::ONE,
-    }
+    Cluster::new(
+        name(cluster),
+        vec![format!("http://{cluster}:2379").parse().unwrap()],
+    )
 }
 
 /// Home, and the clusters a, b and c; 8 shards on a and b, each with a group.
