@@ -203,7 +203,7 @@ impl Etcd {
     /// SIGTERM, and waits for the end.
     ///
     /// # Errors
-    /// When it does not run, or has not ended within a minute.
+    /// When it does not run, or has not ended within five minutes.
     pub async fn terminate(&mut self) -> Result<()> {
         self.process.terminate().await.map(drop)
     }

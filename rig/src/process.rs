@@ -15,8 +15,12 @@ use tempfile::TempDir;
 /// The longest wait for a process to become ready. Generous, since test machines are shared.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The longest wait for a process to end or to stop after a signal.
+/// The longest wait for a process to stop after a signal.
 const SIGNAL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The longest wait for a process to end, by itself or after a signal: an operator's command waits for a
+/// rollout.
+const END_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How much of a log an error shows, in lines.
 const LOG_TAIL_LINES: usize = 25;
@@ -170,7 +174,7 @@ impl Process {
     /// SIGTERM, and waits for the end.
     ///
     /// # Errors
-    /// When it does not run, or has not ended within a minute (then it still runs).
+    /// When it does not run, or has not ended within five minutes (then it still runs).
     pub async fn terminate(&mut self) -> Result<ExitStatus> {
         self.signal(Signal::TERM)?;
         self.wait_end().await
@@ -179,10 +183,10 @@ impl Process {
     /// Waits until it ends by itself.
     ///
     /// # Errors
-    /// When it was not started, or has not ended within a minute; with the end of its log.
+    /// When it was not started, or has not ended within five minutes; with the end of its log.
     pub async fn wait_end(&mut self) -> Result<ExitStatus> {
         let child = self.child.as_mut().context("it was not started")?;
-        let ended = wait_until("the process to end", SIGNAL_TIMEOUT, || {
+        let ended = wait_until("the process to end", END_TIMEOUT, || {
             let status = child.try_wait();
             async move { status?.context("it runs") }
         })

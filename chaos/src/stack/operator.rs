@@ -48,7 +48,7 @@ impl Operator {
     /// Runs a command to its end.
     ///
     /// # Errors
-    /// When it cannot be started, or has not ended within a minute.
+    /// When it cannot be started, or has not ended within five minutes.
     pub async fn run(&self, args: &[&str]) -> Result<Ran> {
         let mut process = self.start(args).await?;
         let status = process.wait_end().await?;

@@ -1,6 +1,6 @@
 //! Lost and late answers.
 
-use crate::scene::{AMPLE, SESSION, SLACK, Scene, granted, lasting, released, renewed};
+use crate::scene::{AMPLE, LONG, SESSION, SLACK, Scene, granted, lasting, released, renewed};
 use anyhow::ensure;
 use holdfast_chaos::{Answer, ClusterShape, now};
 use holdfast_rig::{Call, Rule, Trick, wait_until};
@@ -22,9 +22,9 @@ async fn one_grant_in_spite_of(trick: Trick, shape: ClusterShape) {
     let mut scene = Scene::start(1, &[shape]).await;
     let mut client = scene.client();
     play_once(&scene, trick, 1);
-    let first = granted(&mut client, 0, 1, TTL).await;
+    let first = granted(&mut client, 0, 1, LONG).await;
     assert_eq!(scene.stack.clusters[0].doors()[0].played(trick), 1);
-    let again = granted(&mut client, 0, 1, TTL).await;
+    let again = granted(&mut client, 0, 1, LONG).await;
     assert_eq!((&first.lock_id, first.token), (&again.lock_id, again.token));
     assert_eq!(scene.records_of(1).await, 1);
     released(&mut client, 0, &first).await;
@@ -66,7 +66,8 @@ async fn time_until_a_lost_grant_is_free(and_its_gateway: bool) -> Duration {
             Ok(())
         });
         tokio::select! {
-            (answer, _) = asking => panic!("it is answered {answer:?}"),
+            // If finding the record takes longer than the gateway: the client goes away all the same.
+            _ = asking => {}
             written = written => written.unwrap(),
         }
     }
@@ -97,18 +98,21 @@ async fn a_lost_grant_is_free_two_sessions_later_if_its_gateway_died_too() {
 async fn an_acquire_that_etcd_applies_after_it_was_given_up_leaves_no_ghost() {
     let mut scene = Scene::start(1, &[ClusterShape::ONE]).await;
     let (mut gone, mut other) = (scene.client(), scene.client());
-    let trick = Trick::ApplyLate(Duration::from_secs(7));
+    let late = Duration::from_secs(12);
+    let trick = Trick::ApplyLate(late);
     play_once(&scene, trick, 1);
     let began = now();
+    let since = || Duration::from_millis(now() - began);
     // The gateway gives the write up after four seconds, fences it off and tries anew; the first
     // one is still on its way.
     if let (_, Some(held)) = gone.acquire(0, None, 1, 4_000).await {
         released(&mut gone, 0, &held).await;
     }
     let held = granted(&mut other, 0, 1, TTL).await;
-    assert!(now() < began + 7_000, "the write is not late any more");
+    let took = since();
+    assert!(took < late, "after {took:?} the write is not late any more");
     released(&mut other, 0, &held).await;
-    lasting(Duration::from_millis(began + 8_000 - now())).await;
+    lasting((late + Duration::from_secs(1)).saturating_sub(since())).await;
     assert_eq!(scene.stack.clusters[0].doors()[0].played(trick), 1);
     assert_eq!(scene.records_of(1).await, 0);
     scene.verdict();
@@ -118,16 +122,17 @@ async fn an_acquire_that_etcd_applies_after_it_was_given_up_leaves_no_ghost() {
 async fn a_release_that_arrives_again_does_not_end_the_next_hold_of_its_client() {
     let mut scene = Scene::start(1, &[ClusterShape::ONE]).await;
     let mut client = scene.client();
-    let old = granted(&mut client, 0, 1, TTL).await;
+    let old = granted(&mut client, 0, 1, LONG).await;
     play_once(&scene, Trick::LoseAnswer, 1);
     released(&mut client, 0, &old).await;
-    let new = granted(&mut client, 0, 1, TTL).await;
+    let new = granted(&mut client, 0, 1, LONG).await;
     assert_ne!(old.lock_id, new.lock_id);
     // The client's request arrives again, and so does every write that etcd has seen of this name.
     released(&mut client, 0, &old).await;
     let door = &scene.stack.clusters[0].doors()[0];
     let repeated = door.repeat(Call::Txn, row_name(1).as_bytes(), 100).await;
-    assert!(repeated.unwrap().ok >= 3);
+    let repeated = repeated.unwrap();
+    assert!(repeated.ok >= 3, "{repeated:?}");
     renewed(&mut client, 0, &new).await;
     assert_eq!(scene.records_of(1).await, 1);
     released(&mut client, 0, &new).await;
@@ -140,7 +145,7 @@ async fn renewals_and_releases_at_the_same_time_leave_the_lock_free() {
     let mut scene = Scene::start(2, &[ClusterShape::ONE]).await;
     let (mut holder, mut twin) = (scene.client(), scene.client());
     for round in 0..300 {
-        let held = granted(&mut holder, round % 2, 1, TTL).await;
+        let held = granted(&mut holder, round % 2, 1, LONG).await;
         let mut copy = held.clone();
         let renewing = async {
             for through in 0..2 {
@@ -160,15 +165,20 @@ async fn renewals_and_releases_at_the_same_time_leave_the_lock_free() {
 async fn a_request_that_goes_to_two_gateways_has_one_effect() {
     let mut scene = Scene::start(2, &[ClusterShape::ONE]).await;
     let mut client = scene.client();
+    let ttl_ms = u64::try_from(LONG.as_millis()).unwrap();
     for name in 0..30 {
-        let (answer, held) = client.acquire(0, Some(1), name, 4_000).await;
-        let held = held.unwrap_or_else(|| panic!("{answer:?}"));
-        for through in 0..2 {
-            let again = granted(&mut client, through, name, TTL).await;
-            assert_eq!(again.lock_id, held.lock_id);
+        let (answer, first) = client.acquire(0, Some(1), name, ttl_ms).await;
+        // A machine that stalls may leave the one that counts without an answer.
+        let is_known = first.is_some() || matches!(answer, Answer::Unknown(_));
+        assert!(is_known, "{answer:?}");
+        let held = granted(&mut client, 0, name, LONG).await;
+        let again = granted(&mut client, 1, name, LONG).await;
+        for other in first.iter().chain([&again]) {
+            assert_eq!(other.lock_id, held.lock_id);
         }
         assert_eq!(scene.records_of(name).await, 1);
         client.release(0, Some(1), &held).await;
+        released(&mut client, 0, &held).await;
     }
     scene.until_all_is_free().await;
     scene.verdict();

@@ -1,29 +1,27 @@
 //! etcd misbehaves.
 
 use crate::scene::{
-    AMPLE, SESSION, SLACK, Scene, definite_renewal, etcdctl, granted, kept, kept_through, lasting,
-    released, renewed,
+    AMPLE, LONG, SESSION, SLACK, Scene, definite_renewal, etcdctl, granted, kept, kept_through,
+    lasting, released, renewed,
 };
 use anyhow::{bail, ensure};
 use holdfast_chaos::{Answer, Client, ClusterShape, Held, now};
 use holdfast_rig::{Call, Rule, Trick, wait_until};
 use std::time::Duration;
 
-const TTL: Duration = Duration::from_secs(12);
-
 #[tokio::test]
 async fn locks_whose_leases_were_revoked_by_hand_are_said_to_be_lost_and_others_can_be_acquired() {
     let mut scene = Scene::start(1, &[ClusterShape::ONE]).await;
     scene.holds_may_overlap();
     let mut client = scene.client();
-    let held = granted(&mut client, 0, 1, TTL).await;
+    let held = granted(&mut client, 0, 1, LONG).await;
     let leases = etcdctl(&scene, 0, &["lease", "list"]).await.unwrap();
     for lease in leases.lines().skip(1) {
         // One that was a lane's or a session's may be gone with another.
         let _ = etcdctl(&scene, 0, &["lease", "revoke", lease]).await;
     }
     let began = now();
-    let new = granted(&mut client, 0, 2, TTL).await;
+    let new = granted(&mut client, 0, 2, LONG).await;
     let took = Duration::from_millis(now() - began);
     assert!(took <= Duration::from_secs(5) + SLACK, "{took:?}");
     let answer = definite_renewal(&mut client, 0, &held).await;
@@ -41,8 +39,8 @@ async fn without_space_acquires_fail_and_renewals_and_releases_go_on() {
     let mut scene = Scene::start(1, &[shape]).await;
     scene.nothing_may_be_lost();
     let mut client = scene.client();
-    let one = granted(&mut client, 0, 1, TTL).await;
-    let mut two = granted(&mut client, 0, 2, TTL).await;
+    let one = granted(&mut client, 0, 1, LONG).await;
+    let mut two = granted(&mut client, 0, 2, LONG).await;
     let value = "x".repeat(100_000);
     wait_until("the space to be used up", AMPLE, || async {
         match etcdctl(&scene, 0, &["put", "fill", &value]).await {
@@ -73,7 +71,8 @@ async fn without_space_acquires_fail_and_renewals_and_releases_go_on() {
             break;
         };
         released(&mut client, 0, &held).await;
-        assert!(now() < began + 10_000, "acquires go on without space");
+        let took = Duration::from_millis(now() - began);
+        assert!(took < AMPLE, "acquires go on without space");
     }
     renewed(&mut client, 0, &two).await;
     released(&mut client, 0, &one).await;
@@ -90,7 +89,7 @@ async fn a_takeover_needs_no_watch_event() {
         way.drop_connections();
     }
     let mut client = scene.client();
-    let mut held = granted(&mut client, 0, 1, TTL).await;
+    let mut held = granted(&mut client, 0, 1, LONG).await;
     renewed(&mut client, 1, &held).await;
     scene.stack.gateways[0].process().await.kill().unwrap();
     // A watch that is opened again finds its revision compacted.
@@ -116,7 +115,7 @@ async fn one_in_each(scene: &mut Scene) -> Vec<(Client, Held)> {
     found.resize_with(scene.stack.clusters.len(), || None);
     for name in 0..40 {
         let mut client = scene.client();
-        let held = granted(&mut client, 0, name, TTL).await;
+        let held = granted(&mut client, 0, name, LONG).await;
         for (index, cluster) in scene.stack.clusters.iter().enumerate() {
             let key = format!("/locks/row/{name}");
             let is_here = cluster.keys(&key).await.unwrap().contains(&key);
@@ -146,10 +145,11 @@ async fn a_cluster_that_is_down_is_noticed_by_its_own_locks_alone() {
     let (unknown_here, unknown_there) =
         tokio::join!(kept(here, held_here, down), kept(there, held_there, down),);
     assert_eq!(
-        unknown_here, 0,
+        unknown_here,
+        Vec::<String>::new(),
         "a cluster that works is noticed to be down"
     );
-    assert!(unknown_there > 0, "a promise without proof");
+    assert!(!unknown_there.is_empty(), "a promise without proof");
     etcd.restart().await.unwrap();
     renewed(there, 0, held_there).await;
     scene.verdict();
@@ -182,7 +182,7 @@ async fn duplicates_of_old_transactions_and_lease_revokes_change_nothing() {
     let mut scene = Scene::start(2, &[ClusterShape::ONE]).await;
     let mut client = scene.client();
     for name in 0..20 {
-        let held = granted(&mut client, name % 2, name, TTL).await;
+        let held = granted(&mut client, name % 2, name, LONG).await;
         released(&mut client, name % 2, &held).await;
     }
     // A gateway that ends revokes its session's lease; the other one takes over.
@@ -193,7 +193,7 @@ async fn duplicates_of_old_transactions_and_lease_revokes_change_nothing() {
     }
     let mut holds = Vec::new();
     for name in 0..20 {
-        holds.push(granted(&mut client, name % 2, name, TTL).await);
+        holds.push(granted(&mut client, name % 2, name, LONG).await);
     }
     let door = &scene.stack.clusters[0].doors()[0];
     let txns = door.repeat(Call::Txn, b"", 5_000).await.unwrap();
@@ -252,7 +252,8 @@ async fn an_outage_of_everything_for_less_than_a_third_of_the_ttl_is_only_a_retr
     let mut scene = Scene::start(2, &[ClusterShape::ONE]).await;
     scene.nothing_may_be_lost();
     let mut client = scene.client();
-    let mut held = granted(&mut client, 0, 1, TTL).await;
+    let ttl = Duration::from_secs(12);
+    let mut held = granted(&mut client, 0, 1, ttl).await;
     renewed(&mut client, 0, &held).await;
     {
         let mut etcd = scene.stack.clusters[0].etcd().await;
@@ -261,7 +262,7 @@ async fn an_outage_of_everything_for_less_than_a_third_of_the_ttl_is_only_a_retr
         etcd.member(0).stop().await.unwrap();
         one.stop().await.unwrap();
         two.stop().await.unwrap();
-        lasting(TTL / 3 - Duration::from_millis(500)).await;
+        lasting(ttl / 3 - Duration::from_millis(500)).await;
         two.cont().unwrap();
         one.cont().unwrap();
         etcd.member(0).cont().unwrap();

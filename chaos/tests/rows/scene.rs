@@ -1,18 +1,22 @@
 //! A stack for one test, its clients, and the court.
 
 use anyhow::{Result, bail, ensure};
+use futures::future::join_all;
 use holdfast_chaos::{Answer, Client, ClusterShape, Court, Held, Stack, StackOptions, now};
 use holdfast_judge::Terms;
 use holdfast_rig::wait_until;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The sessions' TTL.
 pub(crate) const SESSION: Duration = Duration::from_secs(3);
 /// On top of a bound that the documents give: the machine does other things too.
-pub(crate) const SLACK: Duration = Duration::from_secs(3);
-/// The longest that anything may take.
-pub(crate) const AMPLE: Duration = Duration::from_secs(40);
+pub(crate) const SLACK: Duration = Duration::from_secs(8);
+/// The longest that anything may take, on a slow machine that runs other tests.
+pub(crate) const AMPLE: Duration = Duration::from_secs(120);
+/// The TTL of a hold that must live while commands run and nobody renews it. No test waits for its end.
+pub(crate) const LONG: Duration = Duration::from_secs(300);
 
 pub(crate) struct Scene {
     pub(crate) stack: Stack,
@@ -33,8 +37,28 @@ impl Scene {
         clusters: &[ClusterShape],
         spares: usize,
     ) -> Self {
+        Self::start_with(gateways, clusters, spares, SESSION).await
+    }
+
+    /// As [`Scene::start_with_spares`], where nothing but the machine can keep gateways from proving
+    /// that their sessions live: those are long enough for it to stall for some seconds.
+    pub(crate) async fn start_calm(
+        gateways: usize,
+        clusters: &[ClusterShape],
+        spares: usize,
+    ) -> Self {
+        Self::start_with(gateways, clusters, spares, 4 * SESSION).await
+    }
+
+    async fn start_with(
+        gateways: usize,
+        clusters: &[ClusterShape],
+        spares: usize,
+        session_ttl: Duration,
+    ) -> Self {
         let mut options = StackOptions::new(gateways, clusters.to_vec(), None).unwrap();
         options.spares = spares;
+        options.session_ttl = session_ttl;
         Self {
             stack: Stack::start(&options).await.unwrap(),
             court: Arc::new(Court::default()),
@@ -151,9 +175,9 @@ pub(crate) async fn released(client: &mut Client, through: usize, held: &Held) {
     .unwrap();
 }
 
-/// Renews all the time, through one gateway after the other, for so long. Gives how many answers
-/// were not known.
-pub(crate) async fn kept(client: &mut Client, held: &mut Held, lasting: Duration) -> usize {
+/// Renews all the time, through one gateway after the other, for so long. Gives why nothing was known
+/// when that was so.
+pub(crate) async fn kept(client: &mut Client, held: &mut Held, lasting: Duration) -> Vec<String> {
     kept_through(client, held, lasting, None).await
 }
 
@@ -163,20 +187,46 @@ pub(crate) async fn kept_through(
     held: &mut Held,
     lasting: Duration,
     only: Option<usize>,
-) -> usize {
+) -> Vec<String> {
     let until = now() + u64::try_from(lasting.as_millis()).unwrap();
-    let (mut unknown, mut turn) = (0, 0);
+    let (mut unknown, mut turn) = (Vec::new(), 0);
     while now() < until {
         let through = only.unwrap_or(turn % client.gateways());
         turn += 1;
         match client.renew(through, None, held).await {
             Answer::Renewed(_) => {}
-            Answer::Unknown(_) => unknown += 1,
+            Answer::Unknown(why) => unknown.push(why),
             answer => panic!("a hold that is renewed all the time is answered {answer:?}"),
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     unknown
+}
+
+/// Renews them all the time, through one gateway only or through one after the other, until `end`.
+pub(crate) async fn all_kept(
+    holders: &mut [(Client, Held)],
+    only: Option<usize>,
+    end: impl Future<Output = ()>,
+) -> Vec<String> {
+    let over = Cell::new(false);
+    let keeping = holders.iter_mut().map(|(client, held)| {
+        let over = &over;
+        async move {
+            let mut unknown = Vec::new();
+            while !over.get() {
+                let turn = Duration::from_millis(500);
+                unknown.extend(kept_through(client, held, turn, only).await);
+            }
+            unknown
+        }
+    });
+    let ending = async {
+        end.await;
+        over.set(true);
+    };
+    let (unknown, ()) = tokio::join!(join_all(keeping), ending);
+    unknown.concat()
 }
 
 /// A fault lasts so long.

@@ -1,34 +1,47 @@
 //! Something happens to a lock while its record is being copied.
 
-use super::roller::{ONE, Roller, TTL, cluster_of};
-use crate::scene::{AMPLE, SESSION, Scene, granted, kept_through, released, renewed};
+use super::roller::{ONE, RECORD, Roller, TTL, cluster_of};
+use crate::scene::{AMPLE, SESSION, Scene, all_kept, granted, kept_through, released, renewed};
 use anyhow::ensure;
 use holdfast_chaos::{Client, Held};
 use holdfast_rig::{Call, Rule, Trick, wait_until};
 use std::time::Duration;
 
-/// The copy of one lock is late. Gives the lock's name, whose record is in the last cluster's door.
-async fn with_a_late_copy(scene: &mut Scene, roller: &Roller) -> (Client, Held) {
+/// One copy arrives when the gateway has just given it up.
+fn once() -> Rule {
+    Rule::new(Trick::ApplyLate(Duration::from_secs(4)), Call::Txn).times(1)
+}
+
+/// The copy of one lock is late, and just on its way. The lock was renewed until now.
+async fn with_a_late_copy(
+    scene: &mut Scene,
+    roller: &Roller,
+    ttl: Duration,
+    late: Rule,
+) -> (Client, Held) {
     let mut client = scene.client();
     let mut name = 0;
     while cluster_of(roller, &client, name).await != "c0" {
         name += 1;
     }
-    let held = granted(&mut client, 0, name, TTL).await;
-    let late = Rule::new(Trick::ApplyLate(Duration::from_secs(4)), Call::Txn);
-    let copy = format!("/locks/{}", client.name(name));
-    scene.stack.clusters[1].doors()[0].play(late.containing(copy).times(1));
-    roller.plan(&["--remove", "c0"]).await;
-    roller.apply(&[], 0).await;
+    let held = granted(&mut client, 0, name, ttl).await;
     let door = &scene.stack.clusters[1].doors()[0];
-    wait_until("the copy to be on its way", AMPLE, || async {
-        let late = door.figures().values().sum::<u64>();
-        ensure!(late > 0, "it is not");
-        Ok(())
-    })
-    .await
-    .unwrap();
-    (client, held)
+    let moving = async {
+        roller.plan(&["--remove", "c0"]).await;
+        door.play(late.containing(RECORD));
+        roller.apply(&[], 0).await;
+        wait_until("the copy to be on its way", AMPLE, || async {
+            let late = door.figures().values().sum::<u64>();
+            ensure!(late > 0, "it is not");
+            Ok(())
+        })
+        .await
+        .unwrap();
+    };
+    let mut holder = [(client, held)];
+    all_kept(&mut holder, None, moving).await;
+    let [holder] = holder;
+    holder
 }
 
 #[tokio::test]
@@ -36,7 +49,7 @@ async fn a_release_during_the_copy_of_that_very_lock_is_not_undone_by_the_copy()
     let mut scene = Scene::start(2, &[ONE, ONE]).await;
     scene.nothing_may_be_lost();
     let roller = Roller::new(&scene);
-    let (mut client, held) = with_a_late_copy(&mut scene, &roller).await;
+    let (mut client, held) = with_a_late_copy(&mut scene, &roller, TTL, once()).await;
     let mut other = scene.client();
     released(&mut client, 1, &held).await;
     let again = granted(&mut other, 0, held.name, TTL).await;
@@ -52,7 +65,8 @@ async fn a_release_during_the_copy_of_that_very_lock_is_not_undone_by_the_copy()
 async fn an_expiry_during_the_copy_of_that_very_lock_ends_it() {
     let mut scene = Scene::start(2, &[ONE, ONE]).await;
     let roller = Roller::new(&scene);
-    let (_client, held) = with_a_late_copy(&mut scene, &roller).await;
+    let ttl = Duration::from_secs(3);
+    let (_client, held) = with_a_late_copy(&mut scene, &roller, ttl, once()).await;
     let mut other = scene.client();
     let again = granted(&mut other, 0, held.name, TTL).await;
     assert!(again.token > held.token);
@@ -67,7 +81,7 @@ async fn a_re_entry_and_a_takeover_during_the_copy_of_that_very_lock_keep_it() {
     let mut scene = Scene::start(2, &[ONE, ONE]).await;
     scene.nothing_may_be_lost();
     let roller = Roller::new(&scene);
-    let (mut client, mut held) = with_a_late_copy(&mut scene, &roller).await;
+    let (mut client, mut held) = with_a_late_copy(&mut scene, &roller, TTL, once()).await;
     let again = granted(&mut client, 1, held.name, TTL).await;
     assert_eq!((&again.lock_id, again.token), (&held.lock_id, held.token));
     // The gateway that moves it dies; the copy arrives when another has the group.

@@ -1,13 +1,10 @@
 //! Gateways that miss a move, or cannot come along.
 
-use super::roller::{AT_ONCE, HOLDERS, ONE, Roller, TTL, all_kept, cluster_of, holders};
-use crate::scene::{AMPLE, SESSION, Scene, granted, kept, kept_through, released, renewed};
+use super::roller::{AT_ONCE, HOLDERS, ONE, Roller, TTL, cluster_of, copies_take_long, holders};
+use crate::scene::{AMPLE, SESSION, Scene, all_kept, granted, kept, lasting, released, renewed};
 use anyhow::ensure;
-use futures::future::join_all;
 use holdfast_chaos::Answer;
 use holdfast_rig::wait_until;
-use std::cell::Cell;
-use std::time::Duration;
 
 #[tokio::test]
 async fn a_gateway_with_the_old_map_that_cannot_come_along_loses_its_groups_and_grants_nothing() {
@@ -42,7 +39,7 @@ async fn a_gateway_with_the_old_map_that_cannot_come_along_loses_its_groups_and_
     let mut keeper = scene.client();
     std::mem::swap(&mut keeper, &mut other);
     let mut holders = [(keeper, kept_on)];
-    all_kept(&mut holders, async { end.await.unwrap() }).await;
+    all_kept(&mut holders, None, async { end.await.unwrap() }).await;
     let [(mut keeper, kept_on)] = holders;
     renewed(&mut keeper, 1, &kept_on).await;
     let mut held = granted(&mut other, 1, names[0], TTL).await;
@@ -69,16 +66,17 @@ async fn a_gateway_that_was_stopped_during_the_move_and_continues_finds_its_lock
     roller
         .plan(&["--add", &scene.stack.clusters[2].as_argument()])
         .await;
+    copies_take_long(&scene, 2);
     roller.apply(&[], 0).await;
     let mut stopped = scene.stack.gateways[0].process().await;
     let rolling = async {
         roller.until_half_way().await;
         stopped.stop().await.unwrap();
+        scene.stack.clusters[2].doors()[0].play_nothing();
         roller.until_settled().await;
+        lasting(SESSION).await;
     };
-    let keeping = holders.iter_mut();
-    let keeping = keeping.map(|(client, held)| kept_through(client, held, 3 * SESSION, Some(1)));
-    tokio::join!(join_all(keeping), rolling);
+    all_kept(&mut holders, Some(1), rolling).await;
     stopped.cont().unwrap();
     for (client, held) in &mut holders {
         renewed(client, 0, held).await;
@@ -114,19 +112,7 @@ async fn a_gateway_that_slept_through_there_and_back_grants_nothing_from_memory(
             .run(&[&["apply", "--wait", &back], AT_ONCE].concat(), 0)
             .await;
     };
-    let over = Cell::new(false);
-    let keeping = holders.iter_mut().map(|(client, held)| {
-        let over = &over;
-        async move {
-            while !over.get() {
-                kept_through(client, held, Duration::from_millis(500), Some(1)).await;
-            }
-        }
-    });
-    tokio::join!(join_all(keeping), async {
-        there_and_back.await;
-        over.set(true);
-    });
+    all_kept(&mut holders, Some(1), there_and_back).await;
     stopped.cont().unwrap();
     for (client, held) in &mut holders {
         released(client, 1, held).await;

@@ -1,7 +1,7 @@
 //! Operators' commands are killed, and meet.
 
-use super::roller::{AT_ONCE, HOLDERS, ONE, Roller, all_kept, colleague, holders};
-use crate::scene::{AMPLE, Scene};
+use super::roller::{AT_ONCE, HOLDERS, ONE, Roller, colleague, copies_take_long, holders};
+use crate::scene::{AMPLE, Scene, all_kept};
 use anyhow::ensure;
 use holdfast_rig::{Call, Rule, Trick, wait_until};
 
@@ -43,6 +43,7 @@ async fn an_operators_command_may_be_killed_at_any_step() {
         // The new cluster has its name, and the map does not name it.
         killed_when(&roller, lost(2, "\"deployment\""), &[]).await;
         assert_eq!(roller.state().await["state"], "settled");
+        copies_take_long(&scene, 2);
         // The rollout has begun, and nobody was told.
         killed_when(&roller, lost(0, "\"maxMoving\""), &[]).await;
         let again = roller.apply(&[], 3).await;
@@ -51,9 +52,10 @@ async fn an_operators_command_may_be_killed_at_any_step() {
         let mut watch = roller.operator.start(&["status", "--watch"]).await.unwrap();
         colleague(&scene).until_half_way().await;
         watch.kill().unwrap();
+        scene.stack.clusters[2].doors()[0].play_nothing();
         roller.until_settled().await;
     };
-    all_kept(&mut holders, rolling).await;
+    all_kept(&mut holders, None, rolling).await;
     let locks = roller.clean(&scene).await;
     assert!(locks["c2"] > 0, "{locks:?}");
     let history = roller.run(&["history"], 0).await;
@@ -63,25 +65,29 @@ async fn an_operators_command_may_be_killed_at_any_step() {
 
 #[tokio::test]
 async fn two_operators_who_finish_the_same_rollout_do_it_once() {
-    let mut scene = Scene::start_with_spares(2, &[ONE, ONE, ONE], 1).await;
+    let mut scene = Scene::start_calm(2, &[ONE, ONE, ONE], 1).await;
     scene.nothing_may_be_lost();
     let (one, two) = (Roller::new(&scene), colleague(&scene));
     let mut holders = holders(&mut scene, HOLDERS / 2).await;
     one.plan(&["--add", &scene.stack.clusters[2].as_argument()])
         .await;
     let rolling = async {
+        copies_take_long(&scene, 2);
         one.apply(&[], 0).await;
         one.run(&["pause"], 0).await;
+        scene.stack.clusters[2].doors()[0].play_nothing();
         let (a, b) = tokio::join!(one.operator.run(&["resume"]), two.operator.run(&["resume"]));
-        let mut codes = [a.unwrap().code, b.unwrap().code];
+        let (a, b) = (a.unwrap(), b.unwrap());
+        let mut codes = [a.code, b.code];
         codes.sort_unstable();
-        assert_eq!(codes, [0, 3]);
+        assert_eq!(codes, [0, 3], "{a:?} {b:?}");
         let watching = ["status", "--watch"];
         let (a, b) = tokio::join!(one.operator.run(&watching), two.operator.run(&watching));
-        assert_eq!((a.unwrap().code, b.unwrap().code), (0, 0));
+        let (a, b) = (a.unwrap(), b.unwrap());
+        assert_eq!((a.code, b.code), (0, 0), "{a:?} {b:?}");
     };
-    let unknown = all_kept(&mut holders, rolling).await;
-    assert_eq!(unknown, 0);
+    let unknown = all_kept(&mut holders, None, rolling).await;
+    assert_eq!(unknown, Vec::<String>::new());
     one.clean(&scene).await;
     scene.verdict();
 }

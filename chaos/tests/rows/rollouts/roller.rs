@@ -1,20 +1,21 @@
 //! Somebody who plans and applies, and holders that go on meanwhile.
 
 use crate::scan::scan;
-use crate::scene::{AMPLE, Scene, granted, kept};
+use crate::scene::{AMPLE, LONG, Scene, granted};
 use anyhow::ensure;
-use futures::future::join_all;
 use holdfast_chaos::{Client, ClusterShape, Held, Operator};
-use holdfast_rig::wait_until;
+use holdfast_rig::{Call, Rule, Trick, wait_until};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tempfile::TempDir;
 
-pub(super) const TTL: Duration = Duration::from_secs(12);
+pub(super) const TTL: Duration = LONG;
 pub(super) const ONE: ClusterShape = ClusterShape::ONE;
 /// So many locks have some in every cluster.
 pub(super) const HOLDERS: usize = 24;
+/// What a lock's record contains, and no read of one.
+pub(super) const RECORD: &str = "ownerClientId";
 /// All shards at one time: what is tested is not the queue.
 pub(super) const AT_ONCE: &[&str] = &["--max-moving", "64"];
 
@@ -96,6 +97,12 @@ impl Roller {
     }
 }
 
+/// From now on locks are so long on their way to this cluster that nobody is too slow to meet them there.
+pub(super) fn copies_take_long(scene: &Scene, to: usize) {
+    let late = Rule::new(Trick::ApplyLate(Duration::from_secs(3)), Call::Txn);
+    scene.stack.clusters[to].doors()[0].play(late.containing(RECORD));
+}
+
 /// A second operator, who may run commands at the same time.
 pub(super) fn colleague(scene: &Scene) -> Roller {
     Roller {
@@ -122,28 +129,4 @@ pub(super) async fn holders(scene: &mut Scene, count: usize) -> Vec<(Client, Hel
         holders.push((client, held));
     }
     holders
-}
-
-/// Renews all the time until `end`; how many answers were not known.
-pub(super) async fn all_kept(
-    holders: &mut [(Client, Held)],
-    end: impl Future<Output = ()>,
-) -> usize {
-    let over = std::cell::Cell::new(false);
-    let keeping = holders.iter_mut().map(|(client, held)| {
-        let over = &over;
-        async move {
-            let mut unknown = 0;
-            while !over.get() {
-                unknown += kept(client, held, Duration::from_millis(500)).await;
-            }
-            unknown
-        }
-    });
-    let ending = async {
-        end.await;
-        over.set(true);
-    };
-    let (unknown, ()) = tokio::join!(join_all(keeping), ending);
-    unknown.into_iter().sum()
 }
