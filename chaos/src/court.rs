@@ -200,6 +200,22 @@ impl Court {
         self.inner().judge.wrong_token_renewed(now(), hold);
     }
 
+    /// An operator asks for an end of whatever hold the name has.
+    pub fn force_asked(&self, name: usize, immediate: bool) {
+        let mut inner = self.inner();
+        let at_once = if immediate { " at once" } else { "" };
+        inner.note(now(), name, format!("it is to be force-released{at_once}"));
+        inner.judge.force_asked(name, immediate);
+    }
+
+    /// The hold with this token was said to be force-released.
+    pub fn force_released(&self, name: usize, token: u64) {
+        let mut inner = self.inner();
+        let now = now();
+        inner.note(now, name, format!("token {token} is force-released"));
+        inner.judge.force_released(now, name, token);
+    }
+
     /// The client gives the hold up.
     pub fn given_up(&self, client: Client, hold: HoldNo) {
         let mut inner = self.inner();

@@ -3,7 +3,7 @@
 use super::reply::Answer;
 use crate::court::{Court, Sent, now};
 use bytes::Bytes;
-use holdfast_api::{AcquireRequest, ReleaseRequest, RenewRequest};
+use holdfast_api::{AcquireRequest, ForceReleaseRequest, ReleaseRequest, RenewRequest};
 use holdfast_client::{Connection, Target};
 use holdfast_judge::{Client as Who, Grant, HoldNo};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(5_500);
 const ACQUIRE: &str = "/api/v1/locks/acquire";
 const RENEW: &str = "/api/v1/locks/renew";
 const RELEASE: &str = "/api/v1/locks/release";
+const FORCE_RELEASE: &str = "/api/v1/locks/force-release";
 
 /// A hold that a client has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -196,6 +197,22 @@ impl Client {
             Answer::Released => self.court.released(sent, held.no),
             Answer::Mismatch => self.court.mismatch(held.no),
             _ => {}
+        }
+        answer
+    }
+
+    /// Ends whatever hold the name has: when its promise ends, or at once.
+    pub async fn force_release(&mut self, through: usize, name: usize, immediate: bool) -> Answer {
+        self.court.force_asked(name, immediate);
+        let request = ForceReleaseRequest {
+            name: self.name(name).into(),
+            reason: "it is in the way".into(),
+            immediate: Some(immediate),
+        };
+        let (path, read) = (FORCE_RELEASE, Answer::to_force_release);
+        let answer = self.ask(through, None, path, json(&request), read).await;
+        if let Answer::Forced { token, .. } = answer {
+            self.court.force_released(name, token);
         }
         answer
     }

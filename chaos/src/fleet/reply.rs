@@ -1,6 +1,8 @@
 //! What an HTTP answer says.
 
-use holdfast_api::{AcquireReply, EndReason, RefusalReason, RenewReply, TokenMismatch};
+use holdfast_api::{
+    AcquireReply, EndReason, ForceReleaseReply, RefusalReason, RenewReply, TokenMismatch,
+};
 use holdfast_client::RawReply;
 use holdfast_judge::Promise;
 use time::OffsetDateTime;
@@ -35,6 +37,15 @@ pub enum Answer {
     Released,
     /// The token is not the hold's.
     Mismatch,
+    /// The hold with this token is over for its holder.
+    Forced {
+        /// The fencing token.
+        token: u64,
+        /// The name is not free before so long.
+        free_in_ms: u64,
+    },
+    /// Nobody held the name.
+    NotHeld,
     /// Nothing is known: a code of a 503, or what became of the connection.
     Unknown(String),
     /// The request was wrong: a status, and the body.
@@ -92,6 +103,19 @@ impl Answer {
                 Some(TokenMismatch::TokenMismatch) => Self::Mismatch,
                 None => Self::unknown(raw),
             },
+        }
+    }
+
+    /// The answer to a force-release.
+    pub(super) fn to_force_release(raw: &RawReply) -> Self {
+        let Some(reply) = known::<ForceReleaseReply>(raw, 200) else {
+            return Self::unknown(raw);
+        };
+        let free_in_ms = reply.free_at.as_deref().and_then(left_ms);
+        match (reply.released, reply.fencing_token, free_in_ms) {
+            (true, Some(token), Some(free_in_ms)) => Self::Forced { token, free_in_ms },
+            (false, None, None) => Self::NotHeld,
+            _ => Self::Rejected(raw.status, text(raw)),
         }
     }
 

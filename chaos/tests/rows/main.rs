@@ -8,6 +8,8 @@ mod clients;
 #[cfg(test)]
 mod etcd;
 #[cfg(test)]
+mod forced;
+#[cfg(test)]
 mod gateways;
 #[cfg(test)]
 mod keepalives;
