@@ -448,7 +448,7 @@ impl Slot {
             && self
                 .name
                 .as_ref()
-                .is_some_and(|name| name.as_str() == id.name())
+                .is_some_and(|name| name.as_str().as_bytes() == id.name_bytes())
     }
 
     /// Whether the hold is this principal's to renew and release.
