@@ -8,7 +8,7 @@ use crate::time::{Clock, Instant};
 use holdfast_store::{Model, ModelStore, ModelTime, Op, Reply, Store, Txn};
 use shard_map::init::initialise;
 use shard_map::plan::{Plan, Wish};
-use shard_map::rollout::{Direction, Home, Rollout, RunState, leaves, read_home};
+use shard_map::rollout::{Home, Rollout, read_home};
 use shard_map::{Cluster, ClusterName, DeploymentId, MapVersion, ShardCount};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -143,16 +143,8 @@ impl World {
         };
         let plan = Plan::new(&home.map, &wish).unwrap();
         let rollout = Rollout {
-            before: home.map.version(),
-            leaves: leaves(&plan),
-            direction: Direction::Forward,
-            state: RunState::Running,
-            problem: None,
             max_moving: 2,
-            canary: None,
-            who: "test".into(),
-            reason: String::new(),
-            began_unix_ms: 1,
+            ..Rollout::of(&plan)
         };
         assert!(
             self.call(home.begin(&plan, &rollout).unwrap())

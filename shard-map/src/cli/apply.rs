@@ -11,7 +11,7 @@ use serde_json::json;
 use shard_map::init::{identified, identify};
 use shard_map::plan::Plan;
 use shard_map::records::Identity;
-use shard_map::rollout::{Direction, Home, Rollout, RunState, leaves};
+use shard_map::rollout::{Direction, Home, Rollout, RunState};
 use shard_map::{ShardRanges, limits};
 
 pub(super) async fn apply(args: &ApplyArgs) -> Result<Printed, Failure> {
@@ -36,16 +36,12 @@ pub(super) async fn apply(args: &ApplyArgs) -> Result<Printed, Failure> {
         return Ok(dry_run(args, &plan, &passed));
     }
     let rollout = Rollout {
-        before: home.map.version(),
-        leaves: leaves(&plan),
-        direction: Direction::Forward,
-        state: RunState::Running,
-        problem: None,
         max_moving: args.max_moving,
         canary,
         who: args.who.clone(),
         reason: args.reason.clone(),
         began_unix_ms: clock::unix_ms(),
+        ..Rollout::of(&plan)
     };
     name_added(&connection, &plan).await?;
     let begin = home

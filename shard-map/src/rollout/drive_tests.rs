@@ -120,16 +120,10 @@ impl World {
         };
         let plan = Plan::new(&home.map, &wish).unwrap();
         let rollout = Rollout {
-            before: home.map.version(),
-            leaves: leaves(&plan),
-            direction: Direction::Forward,
-            state: RunState::Running,
-            problem: None,
             max_moving: 3,
             canary: canary.map(|shards| shards.parse().unwrap()),
-            who: "operator".into(),
-            reason: "test".into(),
             began_unix_ms: 1_000,
+            ..Rollout::of(&plan)
         };
         assert!(Self::txn(&self.home, home.begin(&plan, &rollout).unwrap()).succeeded);
         self.elect("g1");

@@ -160,16 +160,8 @@ impl Driver {
 
     fn next(&self, moving: &Moving, left: &Survey, goal: &Survey) -> Next {
         let shard = moving.shard;
-        let other = Side {
-            cluster: &moving.from,
-            guard: left.guard(shard),
-            groups: Some(left.groups(shard)),
-        };
-        let goal = Side {
-            cluster: &moving.to,
-            guard: goal.guard(shard),
-            groups: Some(goal.groups(shard)),
-        };
+        let other = Side::counted(&moving.from, left.guard(shard), left.groups(shard));
+        let goal = Side::counted(&moving.to, goal.guard(shard), goal.groups(shard));
         next_step(self.map, shard, goal, other, self.mistake)
     }
 }

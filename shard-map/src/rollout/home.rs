@@ -3,7 +3,7 @@
 use super::record::{Direction, GatewayReport, LogEntry, Rollout, RunState};
 use crate::plan::{Plan, at_version, during};
 use crate::records::{Record, RecordError, keys};
-use crate::{ClusterName, MapError, MapVersion, ShardMap};
+use crate::{MapError, MapVersion, ShardMap};
 use holdfast_store::{
     Compare, Get, KeyRange, KeyValue, Put, Revision, Txn, TxnOp, TxnOpReply, TxnReply,
 };
@@ -199,11 +199,6 @@ impl Home {
 /// Reads the map that had this version, from the history.
 pub fn read_version(version: MapVersion) -> Txn {
     Txn::read([Get::all(KeyRange::one(keys::map_history(version)))])
-}
-
-/// The clusters of the present map that the map at the end of `plan` does not have.
-pub fn leaves(plan: &Plan) -> Vec<ClusterName> {
-    plan.removed().cloned().collect()
 }
 
 fn read<T: Record>(record: &KeyValue) -> Result<T, RecordError> {

@@ -245,19 +245,8 @@ impl World {
         other: &(GuardRead, Groups),
         here: &(GuardRead, Groups),
     ) -> Next {
-        let side =
-            |at: usize, read: &'_ (GuardRead, Groups)| (self.names[at].clone(), read.clone());
-        let ((goal, here), (left, other)) = (side(goal, here), side(1 - goal, other));
-        let goal = Side {
-            cluster: &goal,
-            guard: &here.0,
-            groups: Some(here.1),
-        };
-        let other = Side {
-            cluster: &left,
-            guard: &other.0,
-            groups: Some(other.1),
-        };
+        let other = Side::counted(&self.names[1 - goal], &other.0, other.1);
+        let goal = Side::counted(&self.names[goal], &here.0, here.1);
         next_step(map, SHARD, goal, other, self.mistake)
     }
 

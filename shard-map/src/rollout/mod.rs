@@ -17,7 +17,7 @@ mod survey;
 pub use drive::{StoreOf, Turn, TurnError, take_turn};
 pub use driver::{Decision, Driver, Moving, Seen, Surveys, moving, phase};
 pub use gateways::SessionEnd;
-pub use home::{Home, HomeError, leaves, read_home, read_version};
+pub use home::{Home, HomeError, read_home, read_version};
 pub use mutation::{Mistake, Mutation};
 pub use record::{Direction, DriverRecord, GatewayReport, LogEntry, Rollout, RunState};
 pub use steps::{Groups, GuardRead, GuardWrite, Next, Side, arriving, next_step};

@@ -3,8 +3,9 @@
 //! Whoever changes the rollout's record compares the record as it was read *and* the present map;
 //! so of two operators, or of an operator and a driver, one is refused and looks again.
 
+use crate::plan::Plan;
 use crate::records::Record;
-use crate::{ClusterName, MapVersion, ShardRanges};
+use crate::{ClusterName, MapVersion, ShardRanges, limits};
 use serde::{Deserialize, Serialize};
 
 /// The rollout that runs. There is at most one; when it ends, its record becomes a [`LogEntry`].
@@ -33,6 +34,24 @@ pub struct Rollout {
     pub reason: String,
     /// When, in milliseconds since 1970.
     pub began_unix_ms: u64,
+}
+
+impl Rollout {
+    /// The one that brings this plan about, by nobody in particular: at the usual pace, all of it.
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            before: plan.before().version(),
+            leaves: plan.removed().cloned().collect(),
+            direction: Direction::Forward,
+            state: RunState::Running,
+            problem: None,
+            max_moving: limits::MAX_MOVING_DEFAULT,
+            canary: None,
+            who: String::new(),
+            reason: String::new(),
+            began_unix_ms: 0,
+        }
+    }
 }
 
 /// Whether a rollout brings its plan about, or takes it back.

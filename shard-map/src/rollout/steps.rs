@@ -37,6 +37,17 @@ pub struct Side<'a> {
     pub groups: Option<Groups>,
 }
 
+impl<'a> Side<'a> {
+    /// This cluster, of which the guard and the groups were read.
+    pub fn counted(cluster: &'a ClusterName, guard: &'a GuardRead, groups: Groups) -> Self {
+        Self {
+            cluster,
+            guard,
+            groups: Some(groups),
+        }
+    }
+}
+
 /// Lease groups of one shard in one cluster.
 ///
 /// They count only if they were read at the revision of the guard beside them or later, and the

@@ -160,16 +160,8 @@ impl World {
         other: &(GuardRead, Groups),
     ) -> Next {
         let (goal, left) = (name_of(goal), name_of(1 - goal));
-        let goal = Side {
-            cluster: &goal,
-            guard: &here.0,
-            groups: Some(here.1),
-        };
-        let other = Side {
-            cluster: &left,
-            guard: &other.0,
-            groups: Some(other.1),
-        };
+        let goal = Side::counted(&goal, &here.0, here.1);
+        let other = Side::counted(&left, &other.0, other.1);
         let mistake = self.guard_mistake();
         next_step(MapVersion(map), ShardId(shard), goal, other, mistake)
     }
