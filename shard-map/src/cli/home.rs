@@ -4,7 +4,10 @@ use super::Failure;
 use super::connection::{Connection, read, records};
 use super::plan::unreachable;
 use futures::future::join_all;
-use holdfast_store::{EtcdStore, Op, Reply, Store, StoreError, Txn, TxnReply};
+use holdfast_store::{
+    EtcdStore, Get, KeyRange, Op, Reply, Store, StoreError, Txn, TxnOpReply, TxnReply,
+};
+use shard_map::records::keys;
 use shard_map::rollout::{Home, HomeError, read_home, read_version};
 use shard_map::{Cluster, ClusterName, MapVersion, ShardMap};
 use std::collections::BTreeMap;
@@ -119,13 +122,25 @@ pub(super) async fn call(store: &EtcdStore, txn: Txn) -> Result<TxnReply, StoreE
     }
 }
 
+/// How many locks are held in a cluster.
+pub(super) async fn locks_in(store: &EtcdStore) -> Result<u64, StoreError> {
+    let count = Get {
+        limit: 1,
+        ..Get::keys(keys::locks())
+    };
+    let reply = read(store, [count]).await?;
+    Ok(match reply.ops.first() {
+        Some(TxnOpReply::Get(get)) => u64::try_from(get.count).unwrap_or(0),
+        _ => 0,
+    })
+}
+
 /// The keys of a range, all of them, read in pages; each with its value if `values`.
 pub(super) async fn read_pages(
     store: &EtcdStore,
-    range: holdfast_store::KeyRange,
+    range: KeyRange,
     values: bool,
 ) -> Result<Vec<holdfast_store::KeyValue>, StoreError> {
-    use holdfast_store::{Get, KeyRange};
     let (mut found, mut rest) = (Vec::new(), range);
     loop {
         let get = Get {

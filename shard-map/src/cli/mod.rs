@@ -9,6 +9,7 @@ mod failure;
 mod history;
 mod home;
 mod init;
+mod known;
 mod lookup;
 mod plan;
 mod probe;

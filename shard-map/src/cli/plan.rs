@@ -3,10 +3,11 @@
 use super::Failure;
 use super::args::{Output, PlanArgs};
 use super::connection::{Connection, read, records};
+use super::home::locks_in;
 use super::probe::probe;
 use futures::future::join_all;
 use holdfast_console::{Align, table};
-use holdfast_store::{EtcdStore, Get, KeyRange, StoreError, TxnOpReply};
+use holdfast_store::{EtcdStore, Get, KeyRange, StoreError};
 use shard_map::plan::{Access, Forecast, LocksIn, Plan, Wish, forecast};
 use shard_map::records::{Identity, Record, keys};
 use shard_map::{Cluster, ClusterName, Endpoint, ShardMap, TlsFiles, Weight};
@@ -178,18 +179,11 @@ async fn count_locks(connection: &Connection<'_>, plan: &Plan) -> Result<LocksIn
         if let Some(cluster) = plan.before().cluster(name) {
             let store = connection.store(&cluster.endpoints)?;
             asked.push(async move {
-                let count = Get {
-                    limit: 1,
-                    ..Get::keys(KeyRange::prefix("/locks/"))
-                };
-                let reply = read(&store, [count])
-                    .await
-                    .map_err(|error| unreachable(name, &error))?;
-                let count = match reply.ops.first() {
-                    Some(TxnOpReply::Get(get)) => u64::try_from(get.count).unwrap_or(0),
-                    _ => 0,
-                };
-                Ok((name.clone(), count))
+                let locks = locks_in(&store).await;
+                Ok((
+                    name.clone(),
+                    locks.map_err(|error| unreachable(name, &error))?,
+                ))
             });
         }
     }

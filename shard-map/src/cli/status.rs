@@ -2,13 +2,13 @@
 
 use super::args::{Output, StatusArgs};
 use super::connection::Connection;
-use super::home::{ClusterLinks, HomeLink, call, read_pages};
+use super::home::{ClusterLinks, HomeLink, call};
+use super::known::Known;
 use super::show::pretty;
 use super::{Failure, Printed, clock, emit};
 use futures::future::join_all;
 use holdfast_console::{Align, table};
 use serde::Serialize;
-use shard_map::records::keys;
 use shard_map::rollout::{Direction, Home, RunState, Survey, moving, phase, survey};
 use shard_map::{ClusterName, MapVersion, ShardId, limits};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,9 +17,6 @@ use std::time::Duration;
 
 /// Between two looks of a watching command.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Locks are counted key by key, which costs etcd time that moves and acquires need too: before the next
-/// count a watching command rests so many times as long as the last one took.
-const REST: u64 = 10;
 /// In a table, shards that are neither waiting nor done; more than these are counted only.
 const SHARDS_SHOWN_MAX: usize = 24;
 
@@ -29,7 +26,7 @@ pub(super) async fn run(args: &StatusArgs) -> Result<Printed, Failure> {
     match args.watch {
         true => watch(&connection, &link, args.connection.output).await,
         false => {
-            let view = look(&connection, &link, &mut Counted::default()).await?;
+            let view = look(&connection, &link, &mut Known::default()).await?;
             Ok(Printed {
                 text: print(&view, args.connection.output),
                 code: view.code(),
@@ -45,9 +42,9 @@ pub(super) async fn watch(
     output: Output,
 ) -> Result<Printed, Failure> {
     let screen = output == Output::Text && std::io::stdout().is_terminal();
-    let (mut last, mut counted) = (String::new(), Counted::default());
+    let (mut last, mut known) = (String::new(), Known::default());
     loop {
-        let view = look(connection, link, &mut counted).await?;
+        let view = look(connection, link, &mut known).await?;
         let text = print(&view, output);
         if view.state != State::Moving {
             let code = match view.state {
@@ -102,6 +99,7 @@ struct RolloutView {
     problem: Option<String>,
     shards: u64,
     done: u64,
+    /// About so many.
     locks_left: u64,
     unreachable: BTreeSet<ClusterName>,
     /// Live gateways that have no session in a cluster where shards go.
@@ -153,7 +151,7 @@ impl View {
 async fn look(
     connection: &Connection<'_>,
     link: &HomeLink,
-    counted: &mut Counted,
+    known: &mut Known,
 ) -> Result<View, Failure> {
     let home = link.look().await?;
     let present = home.map.version();
@@ -174,21 +172,21 @@ async fn look(
         map_version: present,
         gateways: gateways.collect(),
         driver: home.driver.clone(),
-        rollout: rollout(connection, &home, counted).await?,
+        rollout: rollout(connection, &home, known).await?,
     })
 }
 
 async fn rollout(
     connection: &Connection<'_>,
     home: &Home,
-    counted: &mut Counted,
+    known: &mut Known,
 ) -> Result<Option<RolloutView>, Failure> {
     let Some(rollout) = &home.rollout else {
         return Ok(None);
     };
-    let links = ClusterLinks::new(connection, home.map.clusters())?;
+    let links = known.links(connection, &home.map)?;
     let all = moving(&home.map, home.map.moving());
-    let surveys = surveys(&links, &all).await;
+    let surveys = surveys(links, &all).await;
     let mut shards = Vec::new();
     let mut unreachable = BTreeSet::new();
     for it in &all {
@@ -209,6 +207,14 @@ async fn rollout(
             groups_left: left.groups(it.shard).all,
             groups_arriving: goal.groups(it.shard).arriving,
         });
+    }
+    let mut waiting: BTreeMap<ClusterName, u64> = BTreeMap::new();
+    let has_gone = |it: &ShardView| matches!(it.phase, "ends" | "done");
+    for it in shards
+        .iter()
+        .filter(|it| !has_gone(it) && !unreachable.contains(&it.from))
+    {
+        *waiting.entry(it.from.clone()).or_default() += 1;
     }
     let done = shards.iter().filter(|shard| shard.phase == "done").count() as u64;
     let total = shards.len() as u64;
@@ -238,7 +244,7 @@ async fn rollout(
         problem: rollout.problem.clone(),
         shards: total,
         done,
-        locks_left: counted.locks_left(&links, home, &unreachable).await,
+        locks_left: known.locks_left(&home.map, waiting).await,
         absent: absent.collect(),
         unreachable,
         moving: shards,
@@ -257,58 +263,6 @@ async fn surveys(
         Some((name.clone(), Survey::from_reply(reply)))
     });
     join_all(asked).await.into_iter().flatten().collect()
-}
-
-/// The last count of the locks that are left to move.
-#[derive(Default)]
-struct Counted {
-    locks: u64,
-    next_unix_ms: u64,
-}
-
-impl Counted {
-    async fn locks_left(
-        &mut self,
-        links: &ClusterLinks,
-        home: &Home,
-        unreachable: &BTreeSet<ClusterName>,
-    ) -> u64 {
-        let began = clock::unix_ms();
-        if began >= self.next_unix_ms {
-            self.locks = locks_left(links, home, unreachable).await;
-            let now = clock::unix_ms();
-            self.next_unix_ms = now + REST * now.saturating_sub(began);
-        }
-        self.locks
-    }
-}
-
-/// Locks of moving shards that are still in the cluster that their shard leaves.
-async fn locks_left(links: &ClusterLinks, home: &Home, unreachable: &BTreeSet<ClusterName>) -> u64 {
-    let sources: BTreeSet<&ClusterName> = home
-        .map
-        .moving()
-        .filter_map(|shard| Some(&home.map.source_of(shard)?.name))
-        .collect();
-    let counted = sources
-        .into_iter()
-        .filter(|name| !unreachable.contains(*name))
-        .map(|name| async move {
-            let store = links.get(name)?;
-            let found = read_pages(store, keys::locks(), false).await.ok()?;
-            let leaves = found.iter().filter(|record| {
-                let lock = record
-                    .key
-                    .as_str()
-                    .and_then(|key| key.strip_prefix("/locks/"));
-                let shard = lock.map(|lock| home.map.shard_of(lock));
-                shard
-                    .and_then(|shard| home.map.source_of(shard))
-                    .is_some_and(|source| source.name == *name)
-            });
-            Some(leaves.count() as u64)
-        });
-    join_all(counted).await.into_iter().flatten().sum()
 }
 
 fn print(view: &View, output: Output) -> String {
@@ -371,7 +325,7 @@ fn rollout_text(view: &View, rollout: &RolloutView) -> String {
         format!(", about {} left", clock::took(ms))
     });
     let mut text = format!(
-        "{word}: map version {}, {} of {} shards done, {} locks left to move, {} so far{left}\nbegun by {} at {}{}\n",
+        "{word}: map version {}, {} of {} shards done, about {} locks left to move, {} so far{left}\nbegun by {} at {}{}\n",
         view.map_version,
         rollout.done,
         rollout.shards,
