@@ -126,7 +126,7 @@ LOCKS = Board(
             Panel("Acquires by outcome", "refused: someone else holds the name, which is what a lock is for.", "ops",
                   [('sum by (outcome) (rate(holdfast_lock_calls_total{$M,operation="acquire"}[$__rate_interval])) > 0',
                     "{{outcome}}")], stacked=True),
-            Panel("Acquire latency", "One transaction in etcd, shared with other acquires.", "s",
+            Panel("Acquire latency", "One transaction in etcd, shared with other acquires. Those that wait in line wait here too.", "s",
                   [(f"histogram_quantile({quantile}, sum by (le) (rate(holdfast_http_request_duration_seconds_bucket"
                     '{$M,operation=~"acquire.*"}[$__rate_interval])))', name)
                    for quantile, name in ((0.5, "p50"), (0.99, "p99"))]),
@@ -134,6 +134,23 @@ LOCKS = Board(
                   [('sum by (outcome) (rate(holdfast_http_requests_total{$M,outcome!~"ok|refused|ended|$UNKNOWN"}'
                     "[$__rate_interval])) > 0 or sum(rate(holdfast_http_requests_total{$M,outcome!~"
                     '"ok|refused|ended|$UNKNOWN"}[$__rate_interval]))', "{{outcome}}")], stacked=True),
+        ]),
+        Row("Waiting in line", [
+            Panel("Requests that wait", "Requests with waitMs that stand in line, by gateway. A line that only grows: the "
+                  "holder keeps the lock for longer than it takes others to come.", "short",
+                  [("sum by (instance) (holdfast_waiting_requests{$M})", "{{instance}}")], stacked=True),
+            Panel("Waits that are over", "granted: the lock came. timed_out: it did not, within waitMs. abandoned: the client "
+                  "went away before.", "ops",
+                  [("sum by (outcome) (rate(holdfast_waits_total{$M}[$__rate_interval]))", "{{outcome}}")], stacked=True),
+            Panel("How long they wait", "Those who got the lock.", "s",
+                  [(f"histogram_quantile({quantile}, sum by (le) (rate(holdfast_wait_duration_seconds_bucket{{$M}}"
+                    "[$__rate_interval])))", name) for quantile, name in ((0.5, "p50"), (0.99, "p99"))]),
+            Panel("Attempts per grant", "Attempts of those at the heads of lines over locks that they got. About one; more: "
+                  "hints are lost, or the cluster refuses writes.", "none",
+                  [('sum(rate(holdfast_wait_attempts_total{$M}[$__rate_interval])) / sum(rate(holdfast_waits_total'
+                    '{$M,outcome="granted"}[$__rate_interval]))', "attempts")]),
+            Panel("Names with a line", "For how many names requests wait.", "short",
+                  [("sum by (cluster) (holdfast_waiting_names{$M})", "{{cluster}}")], stacked=True),
         ]),
     ])
 

@@ -56,12 +56,13 @@ pub(crate) async fn ask(
     Ok(())
 }
 
-/// Each gateway has one session in each cluster, and no group is without one.
+/// Each gateway has one session in each cluster, no group is without one, and nobody stands in line.
 async fn sessions(stack: &Stack, court: &Court) {
     for cluster in &stack.clusters {
         let tidy = wait_until("one session for each gateway", SLACK, || async {
             let sessions = cluster.keys("/holdfast/sessions/").await?;
             let groups = cluster.keys("/holdfast/groups/").await?;
+            let waiters = cluster.keys("/holdfast/waiters/").await?;
             let ids: Vec<&str> = sessions
                 .iter()
                 .filter_map(|key| key.rsplit('/').next())
@@ -69,9 +70,10 @@ async fn sessions(stack: &Stack, court: &Court) {
             let has_session = |group: &String| ids.iter().any(|id| group.contains(id));
             let orphans = groups.iter().filter(|group| !has_session(group)).count();
             ensure!(
-                sessions.len() == stack.gateways.len() && orphans == 0,
-                "{} sessions, {orphans} groups without one",
-                sessions.len()
+                sessions.len() == stack.gateways.len() && orphans == 0 && waiters.is_empty(),
+                "{} sessions, {orphans} groups without one, {} waiters",
+                sessions.len(),
+                waiters.len()
             );
             Ok(())
         });

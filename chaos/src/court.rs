@@ -45,6 +45,10 @@ pub struct Counts {
     pub contended_grants: u64,
     /// Answered with the hold that the client had already.
     pub held_already: u64,
+    /// Acquires that were to wait in line.
+    pub waits: u64,
+    /// Of the grants, those after a wait.
+    pub grants_in_line: u64,
     /// Acquires answered "held".
     pub refusals: u64,
     /// Renewals answered with a promise.
@@ -149,6 +153,7 @@ impl Court {
             counts.held_already += 1;
         } else {
             counts.grants += 1;
+            counts.grants_in_line += u64::from(grant.waited_ms > 0);
         }
         if !grant.already_held && inner.wanted.remove(&sent.name) {
             inner.counts.contended_grants += 1;

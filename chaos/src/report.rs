@@ -65,6 +65,8 @@ impl fmt::Display for Report {
         let rows = [
             (counts.grants, "grants"),
             (counts.contended_grants, "of these contended"),
+            (counts.waits, "requests that were to wait in line"),
+            (counts.grants_in_line, "grants after a wait"),
             (counts.held_already, "answered with the hold there was"),
             (counts.refusals, "acquires answered \"held\""),
             (counts.renewals, "renewals"),

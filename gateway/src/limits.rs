@@ -16,6 +16,9 @@ pub const PRINCIPAL_ACQUIRES_PER_S: u32 = 5_000;
 /// Renewals and releases per second of one principal at default settings: a million locks every ten
 /// seconds. A fleet must never lose locks to this, only a client that renews in a loop.
 pub const PRINCIPAL_RENEWALS_PER_S: u32 = 100_000;
+/// Requests of one principal that wait in line at one gateway at once, at default settings: a quarter of
+/// what a gateway takes for one cluster ([`WAITS_MAX`]).
+pub const PRINCIPAL_WAITS_MAX: u32 = 4_096;
 /// Most that may be configured, which is as good as none.
 pub const RATE_CONFIGURED_MAX: u32 = 100_000_000;
 /// Buckets for addresses, some hundred bytes each.
@@ -154,8 +157,9 @@ pub const BATCH_BUNDLES_MAX: usize = 92;
 pub const BUNDLE_OPS_MAX: usize = 16;
 /// Compares of a write in a bundle: a grant's, of lock and waiters.
 pub const COMPARES_PER_WRITE: usize = 2;
-/// The longest list in a write's own nested transaction.
-pub const NESTED_OPS_MAX: usize = COMPARES_PER_WRITE;
+/// The longest list in a write's own nested transaction inside a bundle: a waiter's compares of lock, own
+/// key, and those before it.
+pub const NESTED_OPS_MAX: usize = 3;
 /// After a name was asked for that was not free, the grants of its shard stand alone for so long.
 pub const CONTENDED_TIME: Millis = Millis::from_ms(1_000);
 /// Keys of one read, after a claim.
@@ -276,6 +280,27 @@ pub const PAGE_LOCKS_MAX: usize = 500;
 pub const PAGE_LOCKS_USUAL: usize = 100;
 /// Longest reason for a force-release.
 pub const REASON_BYTES_MAX: usize = 256;
+/// Requests that wait in the line of one name, at one gateway.
+pub const WAITS_PER_NAME_MAX: usize = 12_288;
+/// Requests that wait in one cluster, at one gateway.
+pub const WAITS_MAX: usize = 16_384;
+/// Requests of one client id that wait in one cluster, at one gateway.
+pub const WAITS_PER_CLIENT_MAX: usize = 256;
+/// Waiters' keys on one lease. As for locks, more make puts slow.
+pub const LEASE_WAITERS_MAX: usize = 1_000;
+/// Waiters that join or leave a line in one write.
+pub const JOINS_AT_ONCE_MAX: usize = 14;
+/// Lines that are looked at in one read: three keys each.
+pub const LINES_PER_READ_MAX: usize = 40;
+/// A line is looked at so long after the last time, if nothing is heard of it. What is not heard must
+/// be found within a second.
+pub const LINE_LOOK_INTERVAL: Millis = Millis::from_ms(700);
+/// The same while the shard comes from another cluster, where nothing is watched.
+pub const SOURCE_LOOK_INTERVAL: Millis = Millis::from_ms(250);
+/// Keys that are watched for lines at once; lines beyond are looked at only.
+pub const WATCHES_MAX: usize = 512;
+/// How often it is seen to that nobody waits for clients that have gone.
+pub const GONE_LOOK_INTERVAL: Millis = Millis::from_ms(100);
 /// Holds that are force-released and not yet closed in their records.
 pub const CLOSINGS_MAX: usize = 1_024;
 /// Look-ups that wait.
@@ -287,6 +312,12 @@ const _: () = {
     let bundle_compares = 2 + COMPARES_PER_WRITE * BUNDLE_OPS_MAX;
     assert!(1 + BATCH_BUNDLES_MAX + bundle_compares <= ETCD_TXN_OPS_MAX);
     assert!(1 + BATCH_BUNDLES_MAX + BUNDLE_OPS_MAX + NESTED_OPS_MAX <= ETCD_TXN_OPS_MAX);
+    // Who joins a line reads who holds the name and who is first.
+    assert!(1 + BATCH_BUNDLES_MAX + JOINS_AT_ONCE_MAX + 2 <= ETCD_TXN_OPS_MAX);
+    assert!(3 * LINES_PER_READ_MAX <= ETCD_TXN_OPS_MAX);
+    assert!(WAITS_PER_NAME_MAX <= WAITS_MAX && WAITS_MAX <= OPEN_REQUESTS_MAX / 2);
+    assert!(PRINCIPAL_WAITS_MAX as usize * 4 <= WAITS_MAX);
+    assert!(LINE_LOOK_INTERVAL.as_ms() + GONE_LOOK_INTERVAL.as_ms() < 1_000);
     let parts = BATCH_OPS_MAX.div_ceil(RESOLVED_AT_ONCE_MAX);
     assert!(2 + parts + RESOLVED_AT_ONCE_MAX <= ETCD_TXN_OPS_MAX);
     assert!(READ_KEYS_MAX < ETCD_TXN_OPS_MAX);

@@ -39,6 +39,8 @@ pub struct Grant<'a> {
     pub promise: Promise,
     /// The client is told that it held the name already.
     pub already_held: bool,
+    /// The client is told that it waited so long: its hold lasts that much longer.
+    pub waited_ms: u64,
 }
 
 /// A name that is held is told to be so a little longer than it is; clocks may differ so much.
@@ -79,7 +81,11 @@ impl Judge {
         if let Some(wrong) = wrong {
             self.find(Rule::OneAnswer, now, name, wrong.to_owned());
         }
-        self.told(now, asked, no, ttl_ms, grant.promise);
+        let asked = Asked {
+            sent: asked.sent + grant.waited_ms,
+            ..*asked
+        };
+        self.told(now, &asked, no, ttl_ms, grant.promise);
         no
     }
 

@@ -14,7 +14,7 @@
 //! for client in [Client(1, 0), Client(2, 0)] {
 //!     let asked = Asked { client, clock, sent: 100, answered: 110, name: 7, shard: 0 };
 //!     let lock_id = format!("lock-of-{}", client.0);
-//!     let grant = Grant { lock_id: &lock_id, token: 40 + client.0 as u64, promise, already_held: false };
+//!     let grant = Grant { lock_id: &lock_id, token: 40 + client.0 as u64, promise, already_held: false, waited_ms: 0 };
 //!     judge.granted(120, &asked, 10_000, &grant);
 //! }
 //! assert_eq!(judge.take_finding().unwrap().rule, Rule::OneHolder);
@@ -45,6 +45,8 @@ pub enum Rule {
     LiveLock,
     /// A grant that a guard does not admit.
     Epoch,
+    /// A grant to one before whom another stood in line.
+    InLine,
     /// Something in etcd that nobody holds, or a name that does not become free.
     NoGhost,
     /// The engine panicked: one of its own checks failed.

@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::baseline::{BareArgs, BaselineArgs};
+use crate::handover::HandOverArgs;
 use clap::{Args, Parser, Subcommand};
 use holdfast_client::{AccessFiles, IdentityFiles, Target, TlsFiles};
 use holdfast_manual::ManualArgs;
@@ -34,6 +35,12 @@ pub(crate) enum Command {
     /// Exit codes: 0 measured, 2 usage, 4 could not run, or something was answered that is no
     /// success.
     Baseline(Box<BaselineArgs>),
+
+    /// Measure how long it takes from a release until the next in line has the lock.
+    ///
+    /// Also measures a plain acquire on the same gateways, one at a time, and prints both. With several
+    /// gateways the lock goes round them.
+    HandOver(HandOverArgs),
 
     /// The bare HTTP server that `baseline` starts and compares with.
     ///

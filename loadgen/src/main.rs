@@ -9,6 +9,7 @@ mod baseline;
 mod checker;
 mod cli;
 mod fleet;
+mod handover;
 mod limits;
 mod outcome;
 mod plan;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
             args.check().unwrap_or_else(|problem| usage(problem));
             exit_code(baseline::run(&args, seed()).map(|()| 0))
         }
+        Command::HandOver(args) => exit_code(handover::run(&args, seed()).map(|()| 0)),
         Command::Bare(args) => exit_code(baseline::serve_bare(&args).map(|()| 0)),
         Command::Manual(args) => {
             let written = holdfast_manual::write(&Cli::command(), &args);

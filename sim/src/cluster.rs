@@ -38,6 +38,23 @@ pub(crate) struct Cluster {
     session_ttl_s: u32,
     /// Sessions that ended before this were looked for.
     looked_at: Revision,
+    /// Somebody has got a lock for which another stood first in line.
+    pub(crate) overtaken: Option<String>,
+}
+
+/// The keys of locks that it grants if its compares hold. A copy of a record says its token, a grant does
+/// not.
+fn grants(txn: &Txn, found: &mut Vec<Key>) {
+    for op in &txn.then {
+        match op {
+            TxnOp::Put(put) if put.key.as_bytes().starts_with(b"/locks/") => {
+                let says_token = String::from_utf8_lossy(&put.value).contains("\"token\":");
+                found.extend((!says_token).then(|| put.key.clone()));
+            }
+            TxnOp::Txn(inner) => grants(inner, found),
+            _ => {}
+        }
+    }
 }
 
 impl Cluster {
@@ -53,6 +70,7 @@ impl Cluster {
             session_leases: BTreeSet::new(),
             session_ttl_s: u32::try_from(session_ttl_ms / 1000).unwrap_or(u32::MAX),
             looked_at: Revision(1),
+            overtaken: None,
         }
     }
 
@@ -68,7 +86,56 @@ impl Cluster {
             self.session_leases.insert(*lease);
         }
         let time = self.time(now);
-        self.model.apply(time, op)
+        let heads = self.heads(time, op);
+        let result = self.model.apply(time, op);
+        self.check_heads(&heads);
+        result
+    }
+
+    /// The heads of the lines of the names that this may grant, where nobody holds them.
+    fn heads(&mut self, time: ModelTime, op: &Op) -> Vec<(Key, Key)> {
+        let Op::Txn(txn) = op else {
+            return Vec::new();
+        };
+        let mut locks = Vec::new();
+        grants(txn, &mut locks);
+        let mut heads = Vec::new();
+        for lock in locks {
+            let Some(name) = lock.as_str().and_then(|key| key.strip_prefix("/locks/")) else {
+                continue;
+            };
+            let line = KeyRange::prefix(Key::from(format!("/holdfast/waiters/{name}\0")));
+            let first = self
+                .peek(time, line)
+                .into_iter()
+                .min_by_key(|kv| kv.create_revision);
+            if let Some(first) = first
+                && self.model.get(&lock).is_none()
+            {
+                heads.push((lock, first.key));
+            }
+        }
+        heads
+    }
+
+    /// Whoever was granted a name for which others waited was the first of them.
+    fn check_heads(&mut self, heads: &[(Key, Key)]) {
+        for (lock, head) in heads {
+            if self.model.get(lock).is_some() && self.model.get(head).is_some() {
+                self.overtaken = Some(format!("{lock:?} is granted, and {head:?} stood first"));
+            }
+        }
+    }
+
+    fn peek(&mut self, time: ModelTime, range: KeyRange) -> Vec<KeyValue> {
+        let read = Op::Txn(Txn::read([Get::keys(range)]));
+        match self.model.apply(time, &read) {
+            Ok(Reply::Txn(reply)) => match reply.ops.into_iter().next() {
+                Some(TxnOpReply::Get(get)) => get.kvs,
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
     }
 
     /// Carries out one operation of a gateway, which may reach a member that is behind.
@@ -237,6 +304,12 @@ impl Cluster {
         };
         self.looked_at = Revision(self.model.header().revision.0 + 1);
         ended
+    }
+
+    /// Whether it has this key.
+    pub(crate) fn has(&mut self, now: Real, key: &Key) -> bool {
+        self.model.advance(self.time(now));
+        self.model.get(key).is_some()
     }
 
     /// What it has with this prefix.

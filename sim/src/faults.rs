@@ -120,6 +120,12 @@ faults! {
     RequestIds,
     /// A client that waits for a name has it force-released.
     ForceRelease,
+    /// Clients wait in line for names, and some go away meanwhile.
+    Waits,
+    /// A client that has waited goes as it is answered, and its gateway notices later.
+    AnswerToNobody,
+    /// A gateway hears late, or never, that the name for which it has waiters is free.
+    WatchLost,
     /// The keys on leases are compared with the tables all the time.
     Surveys,
 }

@@ -226,6 +226,22 @@ pub const HUNTS: &[Hunt] = &[
         400,
         &[Fault::ForceRelease, Fault::GatewayKilled, Fault::AnyGateway],
     ),
+    hunt(
+        Mutation::NewcomerOvertakes,
+        200,
+        &[Fault::Waits, Fault::WatchLost],
+    ),
+    hunt(
+        Mutation::HeadUnchecked,
+        8_000,
+        &[Fault::Waits, Fault::WatchLost, Fault::HandRevoke],
+    ),
+    hunt(Mutation::WaiterKept, 100, &[Fault::Waits]),
+    hunt(
+        Mutation::TakenBackThoughTold,
+        400,
+        &[Fault::Waits, Fault::AnswerToNobody, Fault::AnyGateway],
+    ),
     hunt_guards(
         rollout::Mutation::FromDroppedEarly,
         1_000,

@@ -43,6 +43,10 @@ const RARE: &[Fault] = &[
     Fault::NoSpace,
 ];
 
+/// Faults that are drawn apart. Were they drawn with the others, each seed would give another run, and
+/// those that are known to find something would be known no more.
+const APART: &[Fault] = &[Fault::Waits, Fault::WatchLost, Fault::AnswerToNobody];
+
 /// Faults that a live lock is not sure to survive.
 const NOT_GENTLE: &[Fault] = &[
     Fault::CallLost,
@@ -69,11 +73,15 @@ impl Options {
     /// Draws the options of the run with this seed.
     ///
     /// With a focus, exactly those faults can happen.
-    pub(crate) fn draw(dice: &mut Dice, focus: &[Fault]) -> Self {
+    pub(crate) fn draw(dice: &mut Dice, apart: &mut Dice, focus: &[Fault]) -> Self {
         let gentle = dice.per_mille(250) && focus.is_empty();
         let share = dice.pick(&[100, 300, 300, 500]);
         let mut faults = BTreeSet::new();
         for fault in Fault::ALL {
+            let dice = match APART.contains(fault) {
+                true => &mut *apart,
+                false => &mut *dice,
+            };
             let share = if RARE.contains(fault) { 60 } else { share };
             if dice.per_mille(share) && !(gentle && NOT_GENTLE.contains(fault)) {
                 faults.insert(*fault);

@@ -41,7 +41,8 @@ pub struct Outcome {
 /// Runs one seed.
 pub fn run(plan: Plan) -> Outcome {
     let mut dice = Dice::new(plan.seed);
-    let options = Options::draw(&mut dice, plan.focus);
+    let mut apart = Dice::new(!plan.seed);
+    let options = Options::draw(&mut dice, &mut apart, plan.focus);
     let text = options.to_string();
     let mut world = World::new(options, dice, Trace::new(plan.traced), plan.mutation);
     let ran = catch_unwind(AssertUnwindSafe(|| world.run_phases()));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A gateway answers within five seconds; a little more covers the way.
-const ANSWER_TIMEOUT: Duration = Duration::from_millis(5_500);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_millis(5_500);
 
 const ACQUIRE: &str = "/api/v1/locks/acquire";
 const RENEW: &str = "/api/v1/locks/renew";
@@ -111,22 +111,42 @@ impl Client {
         name: usize,
         ttl_ms: u64,
     ) -> (Answer, Option<Held>) {
-        let text = self.name(name);
-        let client_id = format!("client-{}-{}", self.who.0, self.who.1);
-        let request = AcquireRequest {
-            name: text.into(),
-            ttl_ms,
-            client_id: client_id.into(),
-            wait_ms: None,
-            metadata: None,
-            request_id: None,
-        };
+        let body = self.acquisition(name, ttl_ms, None);
         let sent = self.sent(name);
         let answer = self
-            .ask(through, also, ACQUIRE, json(&request), Answer::to_acquire)
+            .ask(through, also, ACQUIRE, body, Answer::to_acquire)
             .await;
         let held = self.take(sent, ttl_ms, &answer);
         (answer, held)
+    }
+
+    /// Waits in line for a name, and goes away if it is not answered within `patience`.
+    pub async fn acquire_in_line(
+        &mut self,
+        through: usize,
+        name: usize,
+        ttl_ms: u64,
+        wait_ms: u64,
+        patience: Duration,
+    ) -> (Answer, Option<Held>) {
+        let body = self.acquisition(name, ttl_ms, Some(wait_ms));
+        let sent = self.sent(name);
+        let asked = post(&mut self.gateways[through], ACQUIRE, body, patience).await;
+        let answer = self.understood(asked, Answer::to_acquire);
+        let held = self.take(sent, ttl_ms, &answer);
+        (answer, held)
+    }
+
+    fn acquisition(&self, name: usize, ttl_ms: u64, wait_ms: Option<u64>) -> Bytes {
+        let client_id = format!("client-{}-{}", self.who.0, self.who.1);
+        json(&AcquireRequest {
+            name: self.name(name).into(),
+            ttl_ms,
+            client_id: client_id.into(),
+            wait_ms,
+            metadata: None,
+            request_id: None,
+        })
     }
 
     fn take(&self, sent: Sent, ttl_ms: u64, answer: &Answer) -> Option<Held> {
@@ -136,12 +156,14 @@ impl Client {
                 token,
                 promise,
                 already_held,
+                waited_ms,
             } => {
                 let grant = Grant {
                     lock_id,
                     token: *token,
                     promise: *promise,
                     already_held: *already_held,
+                    waited_ms: *waited_ms,
                 };
                 Some(Held {
                     no: self.court.granted(sent, ttl_ms, &grant),
@@ -241,12 +263,20 @@ impl Client {
                 self.court.count(|counts| counts.doubled += 1);
                 let [one, two] = self.two(through, also);
                 tokio::select! {
-                    raw = post(one, path, body.clone()) => raw,
-                    raw = post(two, path, body) => raw,
+                    raw = post(one, path, body.clone(), ANSWER_TIMEOUT) => raw,
+                    raw = post(two, path, body, ANSWER_TIMEOUT) => raw,
                 }
             }
-            _ => post(&mut self.gateways[through], path, body).await,
+            _ => post(&mut self.gateways[through], path, body, ANSWER_TIMEOUT).await,
         };
+        self.understood(asked, read)
+    }
+
+    fn understood(
+        &self,
+        asked: Result<holdfast_client::RawReply, String>,
+        read: impl Fn(&holdfast_client::RawReply) -> Answer,
+    ) -> Answer {
         let answer = match asked {
             Ok(raw) => read(&raw),
             Err(why) => Answer::Unknown(why),
@@ -275,6 +305,7 @@ async fn post(
     gateway: &mut Gateway,
     path: &'static str,
     body: Bytes,
+    patience: Duration,
 ) -> Result<holdfast_client::RawReply, String> {
     let kept = gateway.kept.take().filter(Connection::is_usable);
     let asking = async {
@@ -285,7 +316,7 @@ async fn post(
         let raw = connection.post(path, body).await?;
         Ok::<_, holdfast_client::NoReply>((connection, raw))
     };
-    match tokio::time::timeout(ANSWER_TIMEOUT, asking).await {
+    match tokio::time::timeout(patience, asking).await {
         Ok(Ok((connection, raw))) => {
             gateway.kept = Some(connection);
             Ok(raw)

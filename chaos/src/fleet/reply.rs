@@ -21,6 +21,8 @@ pub enum Answer {
         promise: Promise,
         /// It was the client's before.
         already_held: bool,
+        /// So long did the request wait in line.
+        waited_ms: u64,
     },
     /// The name is not free, for so long at most if nobody renews it.
     Refused {
@@ -67,6 +69,7 @@ impl Answer {
                     renew_after_ms: reply.renew_after_ms.unwrap_or(ttl_ms / 3),
                 },
                 already_held: reply.already_held.unwrap_or(false),
+                waited_ms: reply.waited_ms.unwrap_or(0),
             },
             _ => match (reply.reason, left_ms(&reply.expires_at)) {
                 (Some(reason), Some(free_in_ms)) => Self::Refused { reason, free_in_ms },

@@ -1,7 +1,7 @@
 //! Workers: clients that acquire, hold, write, oversleep, cheat and give back, until they are told
 //! to stop.
 
-use super::client::{Client, Held};
+use super::client::{ANSWER_TIMEOUT, Client, Held};
 use super::hostile::Hostility;
 use super::reply::Answer;
 use crate::court::Court;
@@ -18,6 +18,8 @@ use tokio::task::JoinSet;
 const TTLS_MS: [u64; 3] = [3_000, 5_000, 8_000];
 /// Between two things that a worker does.
 const IDLE_MS: RangeInclusive<u64> = 20..=400;
+/// So long do those wait in line who do.
+const WAIT_MS: RangeInclusive<u64> = 100..=6_000;
 /// Before an unanswered request is repeated.
 const RETRY_MS: RangeInclusive<u64> = 50..=400;
 /// So often is a release repeated before its client disappears.
@@ -152,12 +154,16 @@ impl Worker {
         let most = if self.one_in(2) { hot } else { self.names };
         let name = self.dice.random_range(0..most);
         let ttl_ms = TTLS_MS[self.dice.random_range(0..TTLS_MS.len())];
+        let waits = self.one_in(3);
         for _ in 0..TRIES_MAX {
             if !self.is_free() {
                 return None;
             }
             let (through, also) = self.through();
-            let (answer, held) = self.client.acquire(through, also, name, ttl_ms).await;
+            let (answer, held) = match waits {
+                true => self.wait_in_line(through, name, ttl_ms).await,
+                false => self.client.acquire(through, also, name, ttl_ms).await,
+            };
             match answer {
                 Answer::Granted { .. } => return held,
                 Answer::Unknown(_) => {
@@ -168,6 +174,24 @@ impl Worker {
             }
         }
         None
+    }
+
+    /// Some go away before they are answered, and come back.
+    async fn wait_in_line(
+        &mut self,
+        through: usize,
+        name: usize,
+        ttl_ms: u64,
+    ) -> (Answer, Option<Held>) {
+        let wait_ms = self.dice.random_range(WAIT_MS);
+        let patience = match self.one_in(4) {
+            true => Duration::from_millis(self.dice.random_range(10..=wait_ms)),
+            false => Duration::from_millis(wait_ms) + ANSWER_TIMEOUT,
+        };
+        self.client.court().count(|counts| counts.waits += 1);
+        self.client
+            .acquire_in_line(through, name, ttl_ms, wait_ms, patience)
+            .await
     }
 
     async fn hold(&mut self, mut held: Held) {

@@ -48,6 +48,8 @@ impl Gateway {
              home.endpoints = {home:?}\n\
              auth.mode = \"none\"\n\
              etcd.session_ttl_ms = {session}\n\
+             limits.wait_ms_max = 120000\n\
+             http.idle_timeout_ms = 140000\n\
              shutdown.drain_ms = {drain}\n",
             told = peers.port(),
             session = options.session_ttl.as_millis(),

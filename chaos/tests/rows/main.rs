@@ -23,3 +23,5 @@ mod rollouts;
 mod scan;
 #[cfg(test)]
 mod scene;
+#[cfg(test)]
+mod waiting;

@@ -84,6 +84,7 @@ impl Side for Batched {
             client_id: ClientId::new("worker-7")?,
             principal: None,
             request_id: None,
+            wait: Millis::ZERO,
             metadata: None,
         };
         match self.service.acquire(acquire).await {

@@ -158,6 +158,7 @@ fn budgets() -> Budgets {
     let rates = Rates {
         acquires: NonZeroU32::new(u32::MAX),
         upkeep: NonZeroU32::new(u32::MAX),
+        waits: None,
     };
     Budgets::new(rates, Rates::default())
 }

@@ -131,6 +131,7 @@ impl World {
             client_id: ClientId::new("worker-7").expect("a valid id"),
             principal: None,
             request_id: None,
+            wait: Millis::ZERO,
             metadata: None,
         };
         Input::Acquire(self.ticket(), shard, acquire)
@@ -179,6 +180,7 @@ impl World {
         let (mut replies, mut answers) = (Vec::new(), Vec::new());
         for effect in effects {
             match effect {
+                Effect::Watch(..) | Effect::Unwatch(_) => {}
                 Effect::Call { id, op, .. } => replies.push(self.reply(id, &op)),
                 Effect::Answer(_, answer) => answers.push(answer),
                 Effect::Forward(..)

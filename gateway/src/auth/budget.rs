@@ -5,6 +5,7 @@
 //! brings. Buckets are kept for the principals of the roll, and for addresses in a table of fixed
 //! size, so that nobody can make them grow.
 
+use super::waits::{NoPlace, WaitPlace, Waits};
 use crate::limits;
 use crate::names::Principal;
 use crate::time::Millis;
@@ -36,6 +37,8 @@ pub struct Rates {
     pub acquires: PerSecond,
     /// Renewals and releases together.
     pub upkeep: PerSecond,
+    /// Requests that wait in line at once; `None`: any number.
+    pub waits: Option<NonZeroU32>,
 }
 
 /// A budget is used up.
@@ -50,6 +53,7 @@ pub struct Exhausted {
 pub struct Buckets {
     acquires: Option<DefaultDirectRateLimiter>,
     upkeep: Option<DefaultDirectRateLimiter>,
+    waits: Waits,
 }
 
 /// Everybody's.
@@ -70,7 +74,16 @@ impl Buckets {
         Self {
             acquires: bucket(rates.acquires),
             upkeep: bucket(rates.upkeep),
+            waits: Waits::new(rates.waits),
         }
+    }
+
+    /// Takes a place in line.
+    ///
+    /// # Errors
+    /// When all are taken.
+    pub fn wait(&self) -> Result<WaitPlace, NoPlace> {
+        self.waits.take()
     }
 
     /// Takes one out.
@@ -165,6 +178,7 @@ mod tests {
         let rates = Rates {
             acquires: per_second(10),
             upkeep: per_second(10),
+            waits: None,
         };
         let buckets = Buckets::new(rates);
         let exhausted = drain(&buckets, Share::Acquires);
@@ -179,7 +193,7 @@ mod tests {
     fn one_principals_budget_is_not_anothers_and_outlasts_its_connections() {
         let rates = Rates {
             acquires: per_second(1),
-            upkeep: None,
+            ..Rates::default()
         };
         let budgets = Budgets::new(rates, Rates::default());
         let (one, other) = (Principal::new("one"), Principal::new("other"));
@@ -198,7 +212,7 @@ mod tests {
     fn addresses_of_one_network_share_their_buckets_in_a_table_that_does_not_grow() {
         let rates = Rates {
             acquires: per_second(1),
-            upkeep: None,
+            ..Rates::default()
         };
         let budgets = Budgets::new(Rates::default(), rates);
         let buckets = |address: &str| budgets.of_address(address.parse().unwrap()).unwrap();

@@ -3,6 +3,7 @@
 use super::budget::{Buckets, Budgets, Exhausted, Share};
 use super::rights::{Right, Rights};
 use super::roll::{Entry, Roll};
+use super::waits::{NoPlace, WaitPlace};
 use crate::names::Principal;
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
@@ -252,6 +253,15 @@ impl Who {
     pub fn may(&self, right: Right, name: &str) -> bool {
         let identity = self.identity.as_ref();
         identity.is_none_or(|identity| identity.rights.may(right, name))
+    }
+
+    /// Takes one of the principal's places in line.
+    ///
+    /// # Errors
+    /// When it has no more.
+    pub fn wait(&self) -> Result<WaitPlace, NoPlace> {
+        let identity = self.identity.as_ref();
+        identity.map_or(Ok(WaitPlace::FREE), |identity| identity.buckets.wait())
     }
 
     /// Takes one out of the budgets of the principal and of its address.

@@ -77,6 +77,11 @@ pub(super) fn rates(raw: &RawLimits, problems: &mut Problems) -> [Rates; 2] {
             raw.principal_renewals_per_s,
             limits::PRINCIPAL_RENEWALS_PER_S,
         ),
+        waits: rate(
+            "limits.principal_waits_max",
+            raw.principal_waits_max,
+            limits::PRINCIPAL_WAITS_MAX,
+        ),
     };
     let address = Rates {
         acquires: rate(
@@ -89,6 +94,7 @@ pub(super) fn rates(raw: &RawLimits, problems: &mut Problems) -> [Rates; 2] {
             raw.address_renewals_per_s,
             0,
         ),
+        waits: None,
     };
     [principal, address]
 }

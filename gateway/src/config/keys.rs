@@ -55,6 +55,7 @@ pub const KEYS: &[Key] = &[
     key("limits.address_connections_max", Kind::Whole),
     key("limits.principal_acquires_per_s", Kind::Whole),
     key("limits.principal_renewals_per_s", Kind::Whole),
+    key("limits.principal_waits_max", Kind::Whole),
     key("limits.address_acquires_per_s", Kind::Whole),
     key("limits.address_renewals_per_s", Kind::Whole),
     key("etcd.session_ttl_ms", Kind::Whole),

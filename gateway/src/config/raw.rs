@@ -80,6 +80,7 @@ pub(super) struct RawLimits {
     pub(super) address_connections_max: Option<u64>,
     pub(super) principal_acquires_per_s: Option<u64>,
     pub(super) principal_renewals_per_s: Option<u64>,
+    pub(super) principal_waits_max: Option<u64>,
     pub(super) address_acquires_per_s: Option<u64>,
     pub(super) address_renewals_per_s: Option<u64>,
 }
@@ -174,6 +175,7 @@ impl Raw {
                 ),
                 principal_acquires_per_s: rate(config.principal_rates.acquires),
                 principal_renewals_per_s: rate(config.principal_rates.upkeep),
+                principal_waits_max: rate(config.principal_rates.waits),
                 address_acquires_per_s: rate(config.address_rates.acquires),
                 address_renewals_per_s: rate(config.address_rates.upkeep),
             },

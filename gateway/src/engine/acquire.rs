@@ -3,6 +3,8 @@
 use crate::engine::ending::Waiter;
 use crate::engine::groups::Room;
 use crate::engine::later::Task;
+use crate::engine::line::Place;
+use crate::engine::looking::Shown;
 use crate::engine::mutation::Mutation;
 use crate::engine::onward::Look;
 use crate::engine::records::LockRecord;
@@ -10,7 +12,7 @@ use crate::engine::renew::{RewriteFor, Whereabouts};
 use crate::engine::slot::{SlotState, SlotWord};
 use crate::engine::step::Left;
 use crate::engine::table::FastRenewal;
-use crate::engine::tickets::{Kind, Ticket, Trouble, Via};
+use crate::engine::tickets::{Ticket, Trouble, Via};
 use crate::engine::writes::SlotRef;
 use crate::engine::{Engine, proof};
 use crate::limits;
@@ -28,8 +30,15 @@ pub(crate) struct Job {
     pub(crate) ticket: Ticket,
     pub(crate) shard: ShardId,
     pub(crate) acquire: Acquire,
-    asked_at: Instant,
-    attempts: u8,
+    /// When it has come; a wait counts from here,
+    pub(crate) came_at: Instant,
+    /// and a hold from here: for one that has waited this is when its turn has come.
+    pub(crate) asked_at: Instant,
+    pub(crate) attempts: u8,
+    /// Its place in the line of its name.
+    pub(crate) place: Option<Place>,
+    /// It was found to be held where its shard comes from.
+    pub(crate) held_there: bool,
     /// What is known of the name in the cluster that the shard comes from.
     pub(crate) look: Option<Look>,
     /// The guard that has sent it on.
@@ -37,6 +46,11 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// Whether it may wait where others are refused.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.acquire.wait > Millis::ZERO
+    }
+
     /// About how large its record will be.
     pub(crate) fn bytes(&self) -> usize {
         let metadata = self.acquire.metadata.iter().flatten();
@@ -65,7 +79,7 @@ pub(crate) struct Grant {
 
 impl Engine {
     pub(crate) fn on_acquire(&mut self, ticket: Ticket, shard: ShardId, acquire: Acquire) {
-        if !self.open_ticket(ticket, Kind::Acquire, Via::CLIENT) {
+        if !self.open_acquire(ticket, &acquire, Via::CLIENT, (self.now, 0)) {
             return;
         }
         if !self.home_seen {
@@ -75,8 +89,11 @@ impl Engine {
             ticket,
             shard,
             acquire,
+            came_at: self.now,
             asked_at: self.now,
             attempts: 0,
+            place: None,
+            held_there: false,
             look: None,
             left: None,
         });
@@ -84,6 +101,9 @@ impl Engine {
 
     /// Tries again what was certainly not done.
     pub(crate) fn retry_acquire(&mut self, mut job: Job) {
+        if job.place.is_some() {
+            return self.attempt_over(job, None);
+        }
         job.attempts += 1;
         if job.attempts > limits::ACQUIRE_ATTEMPTS_MAX {
             self.fail(job.ticket, Trouble::Unknown);
@@ -92,6 +112,15 @@ impl Engine {
         } else {
             self.do_later(limits::LOOK_AGAIN, Task::Acquire(job));
         }
+    }
+
+    /// Asks again after a while. The hold of one that may wait begins now, and it is told how long it
+    /// waited.
+    pub(crate) fn acquire_anew(&mut self, mut job: Job) {
+        if job.may_wait() {
+            job.asked_at = self.now;
+        }
+        self.queue_acquire(job);
     }
 
     /// Finds the guard, the group and the slot for a grant. Otherwise the job is parked or
@@ -105,11 +134,11 @@ impl Engine {
                 return None;
             }
             Room::None => {
-                self.fail(job.ticket, Trouble::Overloaded);
+                self.fail_job(job, Trouble::Overloaded);
                 return None;
             }
             Room::Unproven => {
-                self.fail(job.ticket, Trouble::Unproven);
+                self.fail_job(job, Trouble::Unproven);
                 return None;
             }
         };
@@ -134,7 +163,7 @@ impl Engine {
         let granted_at_ms = self.wall_clock_ms.saturating_add(self.now.as_ms());
         let record = LockRecord::of_grant(&job.acquire, &lock_id, lease, token_base, granted_at_ms);
         let at = SlotRef { group, slot };
-        let likely_free = job.attempts == 0 && !self.is_contended(job.shard);
+        let likely_free = job.attempts == 0 && job.place.is_none() && !self.is_contended(job.shard);
         Some(Grant {
             job,
             behind: Vec::new(),
@@ -145,6 +174,19 @@ impl Engine {
             likely_free,
             token_base,
         })
+    }
+
+    /// Says that there is no definite answer to an acquire, which then stands in no line any more.
+    pub(crate) fn fail_job(&mut self, job: Job, trouble: Trouble) {
+        self.fail(job.ticket, trouble);
+        self.drop_job(job);
+    }
+
+    /// Nobody waits for the acquire any more.
+    pub(crate) fn drop_job(&mut self, job: Job) {
+        if job.place.is_some() {
+            self.attempt_over(job, None);
+        }
     }
 
     /// The grant certainly did not happen.
@@ -195,6 +237,10 @@ impl Engine {
             ..
         } = grant;
         behind.into_iter().for_each(|job| self.queue_acquire(job));
+        let waits = match job.place {
+            Some(place) => self.served(&job.acquire.name, place, job.ticket),
+            None => self.tickets.is_wanted(job.ticket),
+        };
         let Some(ctl) = self.groups.get(at.group).filter(|_| pending) else {
             return self.fail(job.ticket, Trouble::Unknown);
         };
@@ -208,37 +254,67 @@ impl Engine {
         ctl.group.change_slot(at.slot, |slot| {
             slot.token = token;
             slot.revision = revision;
-            slot.word.store(SlotWord::held(deadline));
+            slot.word.store(match job.may_wait() {
+                true => SlotWord::offered(deadline),
+                false => SlotWord::held(deadline),
+            });
         });
         self.arm(at, deadline);
+        if job.may_wait() && !waits {
+            // Its client has gone: whoever is next must not wait for it.
+            self.fail(job.ticket, Trouble::Unknown);
+            return self.take_back(at);
+        }
         if promised <= self.now || token.0 >= Token::END {
             return self.fail(job.ticket, Trouble::Unknown);
         }
         self.stats.granted.add(1);
         let told = proof::told(promised.since(job.asked_at), self.now, lock_id.secret());
-        self.granted(job.ticket, lock_id, token, told, false);
+        let has_waited = job.place.is_some() || job.asked_at > job.came_at;
+        let waited = has_waited.then(|| job.asked_at.since(job.came_at));
+        if let Some(waited) = waited {
+            self.stats.waits_granted.add(1);
+            self.stats.waited.record(waited.as_ms());
+        }
+        // As of every promise, a hundredth is left out for the drift of the client's clock.
+        let waited = waited.map(|waited| waited.percent(99));
+        let grant = service::Grant {
+            lock_id,
+            token,
+            told,
+            already_held: false,
+            waited,
+        };
+        self.answer_acquire(job.ticket, AcquireOutcome::Granted(grant));
     }
 
-    pub(crate) fn granted(
+    /// A hold that the client has already.
+    pub(crate) fn granted_again(
         &mut self,
         ticket: Ticket,
         lock_id: LockId,
         token: Token,
         told: Renewed,
-        already_held: bool,
     ) {
         let grant = service::Grant {
             lock_id,
             token,
             told,
-            already_held,
+            already_held: true,
+            waited: None,
         };
         self.answer_acquire(ticket, AcquireOutcome::Granted(grant));
     }
 
     /// The grant, one that stands alone, was refused by its own compares: the name is held, or
     /// somebody queues for it.
-    pub(crate) fn grant_refused(&mut self, grant: Grant, record: Option<&KeyValue>) {
+    pub(crate) fn grant_refused(
+        &mut self,
+        grant: Grant,
+        record: Option<&KeyValue>,
+        head: Option<&KeyValue>,
+        revision: Revision,
+    ) {
         let own =
             record.filter(|kv| LockRecord::read(kv).is_some_and(|(_, id)| id == grant.lock_id));
         if let Some(record) = own {
@@ -247,16 +323,34 @@ impl Engine {
             return self.grant_landed(grant, revision);
         }
         self.free_pending(&grant);
+        let tells_head = grant.job.place.is_some();
         // All of them asked before this was read, so it answers them all.
         for job in std::iter::once(grant.job).chain(grant.behind) {
             match record {
+                _ if job.place.is_some() && !tells_head => self.attempt_over(job, None),
+                _ if job.place.is_some() => {
+                    let shown = Shown {
+                        revision,
+                        record: record.cloned(),
+                        head: head.cloned(),
+                    };
+                    self.refused_in_line(job, shown);
+                }
                 Some(record) => self.contended(job, record),
-                None => self.refuse(job.ticket, Refusal::Held, Millis::ZERO),
+                None => self.refuse_or_wait(job, Refusal::Held, Millis::ZERO),
             }
         }
     }
 
-    fn refuse(&mut self, ticket: Ticket, reason: Refusal, free_in: Millis) {
+    /// Somebody else has the name: the request waits if it may.
+    fn refuse_or_wait(&mut self, job: Job, reason: Refusal, free_in: Millis) {
+        match job.may_wait() {
+            true => self.stand_in_line(job, free_in),
+            false => self.refuse(job.ticket, reason, free_in),
+        }
+    }
+
+    pub(crate) fn refuse(&mut self, ticket: Ticket, reason: Refusal, free_in: Millis) {
         self.answer_acquire(ticket, AcquireOutcome::Refused { reason, free_in });
     }
 
@@ -264,12 +358,12 @@ impl Engine {
     pub(crate) fn contended(&mut self, job: Job, kv: &KeyValue) {
         let Some((record, id)) = LockRecord::read(kv) else {
             tracing::error!(cluster = %self.settings.cluster, "a lock's record cannot be read");
-            return self.refuse(job.ticket, Refusal::Held, self.settings.group_ttl);
+            return self.refuse_or_wait(job, Refusal::Held, self.settings.group_ttl);
         };
         let free_in = self.free_in(&id, record.ttl());
         // One that was force-released is nobody's to enter again.
         if !record.is_of(&job.acquire) || record.closed.is_some() {
-            self.refuse(job.ticket, Refusal::Held, free_in);
+            self.refuse_or_wait(job, Refusal::Held, free_in);
         } else if !record.is_of_request(&job.acquire) {
             self.refuse(job.ticket, Refusal::HeldByYou, free_in);
         } else {
@@ -278,7 +372,7 @@ impl Engine {
     }
 
     /// The hold ends after this at the latest, unless it is renewed.
-    fn free_in(&self, id: &LockId, ttl: Millis) -> Millis {
+    pub(crate) fn free_in(&self, id: &LockId, ttl: Millis) -> Millis {
         let here = match self.whereabouts(id) {
             Whereabouts::Slot(at) => self.groups.get(at.group),
             _ => None,
@@ -295,7 +389,7 @@ impl Engine {
 
     /// The same client asks again: a retry after a lost reply, or re-entry. The hold is renewed
     /// and answered as it is; if it is just ending, that is waited for.
-    fn enter_again(&mut self, job: Job, id: LockId, token: Token) {
+    pub(crate) fn enter_again(&mut self, job: Job, id: LockId, token: Token) {
         match self.whereabouts(&id) {
             Whereabouts::Slot(at) => self.enter_slot_again(job, at, id, token),
             Whereabouts::Loading => self.fail(job.ticket, Trouble::Loading),
@@ -331,7 +425,7 @@ impl Engine {
             renewed => renewed,
         };
         match renewed {
-            Some(FastRenewal::Renewed(told)) => self.granted(job.ticket, id, token, told, true),
+            Some(FastRenewal::Renewed(told)) => self.granted_again(job.ticket, id, token, told),
             _ => self.retry_acquire(job),
         }
     }
@@ -351,11 +445,11 @@ impl Engine {
                     principal: job.acquire.principal.clone(),
                 };
                 match ctl.group.renew(self.now, &renew) {
-                    FastRenewal::Renewed(told) => self.granted(job.ticket, id, token, told, true),
+                    FastRenewal::Renewed(told) => self.granted_again(job.ticket, id, token, told),
                     FastRenewal::Unproven => self.fail(job.ticket, Trouble::Unproven),
                     FastRenewal::Loading => self.fail(job.ticket, Trouble::Loading),
                     FastRenewal::AskEngine => {
-                        self.want_rewrite(RewriteFor::Acquire(job), at, renew);
+                        self.want_rewrite(RewriteFor::Acquire(Box::new(job)), at, renew);
                     }
                 }
             }
@@ -371,7 +465,7 @@ impl Engine {
 
     /// A hold of the same client was renewed for longer than its record said.
     pub(crate) fn entered_again(&mut self, job: &Job, renew: Renew, told: Renewed) {
-        self.granted(job.ticket, renew.lock_id, renew.token, told, true);
+        self.granted_again(job.ticket, renew.lock_id, renew.token, told);
     }
 }
 

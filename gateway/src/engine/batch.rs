@@ -69,7 +69,17 @@ impl Engine {
         })
     }
 
-    /// The key that the write is about; `None` when there is nothing left to write.
+    /// The key that tells whether the write has happened.
+    pub(crate) fn evidence_of(&self, op: &WriteOp) -> Option<Key> {
+        match op {
+            WriteOp::Join(join) => Some(join.first_key()),
+            WriteOp::Leave(leave) => leave.first_key(),
+            op => self.key_of(op),
+        }
+    }
+
+    /// The key that the write is about, of which a batch has one write at most; for a line that is the
+    /// lock's; `None` when there is nothing left to write.
     pub(crate) fn key_of(&self, op: &WriteOp) -> Option<Key> {
         match op {
             WriteOp::Grant(grant) => Some(records::lock_key(grant.job.acquire.name.as_str())),
@@ -78,6 +88,8 @@ impl Engine {
             WriteOp::OpenGroup(id) | WriteOp::RetireGroup(id) => self.own_group_key(*id),
             WriteOp::Claim(claim) => self.own_claim_key(claim),
             WriteOp::Close(write) => Some(write.key.clone()),
+            WriteOp::Join(join) => Some(join.lock_key()),
+            WriteOp::Leave(leave) => Some(leave.lock_key()),
             WriteOp::Rekey(rekey) => self.own_group_key(rekey.group),
             WriteOp::Switch(id) => self.own_group_key(*id),
             WriteOp::Receive(id) => {
@@ -124,6 +136,8 @@ impl Engine {
             WriteOp::RetireGroup(id) => self.compile_retire(*id),
             WriteOp::Claim(claim) => self.compile_claim(claim),
             WriteOp::Close(write) => self.compile_close(write),
+            WriteOp::Join(join) => Some(self.compile_join(join)),
+            WriteOp::Leave(leave) => Some(self.compile_leave(leave)),
             WriteOp::Rekey(rekey) => self.compile_rekey(rekey),
             WriteOp::Switch(id) => self.compile_switch(*id),
             WriteOp::Receive(id) => self.compile_receive(*id),
@@ -140,20 +154,29 @@ impl Engine {
         let lease = self.groups.get(grant.at.group)?.lease;
         let name = grant.job.acquire.name.as_str();
         let lock_key = records::lock_key(name);
+        let mut compare = vec![Compare::absent(KeyRange::one(lock_key.clone()))];
+        let mut then = vec![TxnOp::Put(Put {
+            key: lock_key.clone(),
+            value: grant.record.clone(),
+            lease: Some(lease),
+        })];
+        let mut or_else = match grant.likely_free {
+            true => Vec::new(),
+            false => vec![get_all(lock_key)],
+        };
+        match grant.job.place {
+            Some(place) => {
+                compare.extend(self.waiter_compares(name, place));
+                then.extend(self.waiter_gone(name, place));
+                or_else.push(self.read_head(name));
+            }
+            None if self.mutated(Mutation::NewcomerOvertakes) => {}
+            None => compare.push(Compare::absent(records::waiters_of(name))),
+        }
         Some(Txn {
-            compare: vec![
-                Compare::absent(KeyRange::one(lock_key.clone())),
-                Compare::absent(records::waiters_of(name)),
-            ],
-            then: vec![TxnOp::Put(Put {
-                key: lock_key.clone(),
-                value: grant.record.clone(),
-                lease: Some(lease),
-            })],
-            or_else: match grant.likely_free {
-                true => Vec::new(),
-                false => vec![get_all(lock_key)],
-            },
+            compare,
+            then,
+            or_else,
         })
     }
 
@@ -272,6 +295,8 @@ impl Engine {
             WriteOp::Rewrite(rewrite) => self.drop_rewrite(*rewrite),
             WriteOp::Claim(claim) => self.claim_ends(claim.orphan.group),
             WriteOp::Close(write) => self.close_undone(&write),
+            WriteOp::Join(join) => self.join_refused(*join),
+            WriteOp::Leave(leave) => self.not_left(*leave),
             // Its group moves, or it has ended: whoever wants it sent queues it again.
             WriteOp::Delete(ending) => self.endings.send_again(ending.at),
             WriteOp::OpenGroup(_)

@@ -64,6 +64,8 @@ impl Common {
             | WriteOp::RetireGroup(_)
             | WriteOp::Claim(_)
             | WriteOp::Close(_)
+            | WriteOp::Join(_)
+            | WriteOp::Leave(_)
             | WriteOp::Rekey(_)
             | WriteOp::Switch(_)
             | WriteOp::Receive(_)

@@ -12,6 +12,7 @@ use crate::engine::words::Place;
 use crate::engine::writes::SlotRef;
 use crate::engine::{Effect, Engine};
 use crate::lock_id::{GroupId, Secret};
+use crate::names::LockName;
 use crate::time::{Instant, Millis};
 use holdfast_store::{Header, LeaseId, Op, Reply, StoreError, TxnReply};
 use shard_map::ShardId;
@@ -40,6 +41,10 @@ pub(crate) enum Purpose {
     Resolve(Question),
     Cold(Vec<ColdJob>),
     Orphans(Vec<Orphan>),
+    /// Who holds these names, and who is at the heads of their lines.
+    Lines(Vec<LockName>),
+    /// A further lease for waiters.
+    LineLease(LeaseId),
     /// The record of a hold that is force-released.
     ToClose(SlotRef, Secret),
     Survey(GroupId, SurveyNo),
@@ -104,6 +109,9 @@ impl Engine {
         };
         let result = self.believe(result);
         self.stats.replied(self.now.since(sent), &result);
+        if let Ok(Reply::Txn(reply)) = &result {
+            self.seen = self.seen.max(reply.header.revision);
+        }
         match purpose {
             Purpose::SessionLease => self.on_session_lease(result),
             Purpose::SessionKey => self.on_session_key(result),
@@ -125,6 +133,8 @@ impl Engine {
             Purpose::Resolve(question) => self.on_resolved(question, result),
             Purpose::Cold(jobs) => self.on_cold(jobs, result),
             Purpose::Orphans(orphans) => self.on_orphans(orphans, result),
+            Purpose::Lines(names) => self.on_lines(&names, result),
+            Purpose::LineLease(lease) => self.on_line_lease(lease, result.is_ok()),
             Purpose::ToClose(at, secret) => self.on_read_to_close(at, secret, result),
             Purpose::Survey(group, no) => self.on_survey(group, no, result),
             Purpose::PlaceLease(place, lease) => self.on_place_lease(*place, lease, sent, result),

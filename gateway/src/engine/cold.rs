@@ -298,7 +298,16 @@ impl Engine {
     /// A name was looked for in the stead of the cluster that its shard goes to.
     fn looked(&mut self, mut job: Job, record: Option<&KeyValue>) {
         match (record, job.look.take()) {
-            (Some(record), _) => self.contended(job, record),
+            // Whoever waits does so there, and not as long as there is nothing more to wait for here.
+            (Some(record), Some(look)) if job.may_wait() && !is_same_client(record, &job) => {
+                job.held_there = true;
+                self.acquire_goes_on(self.back_from_look(look).0, job);
+            }
+            (Some(record), _) => {
+                // It is answered here, so it has no place in any line.
+                job.place = None;
+                self.contended(job, record);
+            }
             (None, Some(look)) => {
                 let (to, look) = self.back_from_look(look);
                 job.look = Some(look);
@@ -386,4 +395,8 @@ impl Engine {
             ColdAsk::Rewrite(_) | ColdAsk::Look(_) | ColdAsk::Force(_) => {}
         }
     }
+}
+
+fn is_same_client(kv: &KeyValue, job: &Job) -> bool {
+    LockRecord::read(kv).is_some_and(|(record, _)| record.is_of(&job.acquire))
 }

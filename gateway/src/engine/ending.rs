@@ -164,6 +164,19 @@ impl Engine {
         self.await_end(at, waiter);
     }
 
+    /// Ends a hold that nobody was told of, unless its client has entered it again meanwhile.
+    pub(crate) fn take_back(&mut self, at: SlotRef) {
+        let told_or_not = self.mutated(Mutation::TakenBackThoughTold);
+        let taken = self.end_slot(at, |word, _| match told_or_not {
+            true => word.end(),
+            false => word.take_back(),
+        });
+        if taken == Some(Ok(())) {
+            self.stats.waits_undone.add(1);
+            self.await_end(at, None);
+        }
+    }
+
     /// Lets `waiter` wait for the end of a hold whose deadline has passed.
     pub(crate) fn end_passed_hold(&mut self, at: SlotRef, waiter: Waiter) {
         match self.end_slot(at, AtomicSlotWord::expire) {
@@ -318,10 +331,16 @@ impl Engine {
             return;
         }
         ctl.ends += 1;
-        let forced = ctl.group.with_slot(at.slot, Slot::is_forced) == Some(true);
+        let (forced, name) = ctl
+            .group
+            .with_slot(at.slot, |slot| (slot.is_forced(), slot.name.clone()))
+            .unwrap_or_default();
         let waiters = self.endings.0.remove(&at).unwrap_or_default().waiters;
         self.free_slot(at.group, at.slot);
         self.closing_ended(at, secret);
+        if let Some(name) = name {
+            self.name_freed(&name);
+        }
         for waiter in waiters {
             match waiter {
                 Waiter::Renew(job) => {

@@ -216,6 +216,7 @@ impl Engine {
                     token,
                     told,
                     already_held: true,
+                    waited: None,
                 };
                 let outcome = AcquireOutcome::Granted(grant);
                 self.pass_on(job.ticket, Answer::Acquire(Ok(outcome)));
@@ -231,7 +232,7 @@ impl Engine {
             }
             ForwardOutcome::Failed(_) if self.mutated(Mutation::EntryAnsweredForOwner) => {
                 let told = proof::told(job.acquire.ttl, self.now, id.secret());
-                self.granted(job.ticket, id, token, told, true);
+                self.granted_again(job.ticket, id, token, told);
             }
             ForwardOutcome::Failed(error) => {
                 self.note_silence(job.ticket);

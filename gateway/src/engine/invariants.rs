@@ -19,6 +19,8 @@ pub enum InvariantId {
     Proof,
     /// BOUND: no group has more slots than it may.
     Bound,
+    /// Who stands in line is known by its ticket, in the order of places, and somebody will look.
+    Lines,
 }
 
 impl Engine {
@@ -33,6 +35,9 @@ impl Engine {
     fn broken_invariant(&self) -> Option<InvariantId> {
         if self.session.live().is_none() && self.proof.is_proven(self.now) {
             return Some(InvariantId::Proof);
+        }
+        if !self.lines.are_sound() {
+            return Some(InvariantId::Lines);
         }
         for at in self.endings.iter() {
             let state = self

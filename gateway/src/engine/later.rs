@@ -29,6 +29,8 @@ pub(crate) enum Task {
     Undo(GroupId, LeaseId),
     Close(SlotRef, Secret),
     LeaveSource(GroupId),
+    /// Ask for another lease for waiters; this one was refused.
+    AskLineLease(LeaseId),
     AskSource(GroupId),
     /// Write nothing more to the cluster before this.
     Resume,
@@ -71,7 +73,7 @@ impl Engine {
                 Task::LookForHeirs => self.look_for_heirs(),
                 Task::RevokeSession(lease) => self.revoke_session(lease),
                 Task::Fence => self.send_fence(),
-                Task::Acquire(job) => self.queue_acquire(job),
+                Task::Acquire(job) => self.acquire_anew(job),
                 Task::Write(op) => self.queue_write(op),
                 Task::Cold(job) => self.queue_cold(*job),
                 Task::Resolve(question) => self.resolve(question),
@@ -80,6 +82,7 @@ impl Engine {
                 Task::Survey(group) => self.start_load(group),
                 Task::SurveyToMove(group) => self.survey_to_move(group),
                 Task::Undo(group, lease) => self.undo_again(group, lease),
+                Task::AskLineLease(lease) => self.line_lease_refused(lease),
                 Task::LeaveSource(group) => self.leave_source(group),
                 Task::AskSource(group) => self.ask_source(group),
                 Task::Close(at, secret) => self.read_to_close(at, secret),

@@ -20,6 +20,7 @@
 //! | `bundle`, `batch`, `lanes`, `outcome` | writes as transactions; what came of them |
 //! | `acquire`, `renew`, `ending` | the life of a hold |
 //! | `closing` | force-release |
+//! | `waiting`, `joining`, `line`, `looking`, `wandering`, `leases` | requests that wait for a name, in the order in which they came |
 //! | `course`, `cold`, `owners`, `forward` | requests about locks that no table here knows, or that other gateways own |
 //! | `step` | the step of a rollout that an engine takes by itself |
 //! | `onward` | requests that another cluster's engine goes on with, because their shard moves |
@@ -46,8 +47,12 @@ mod group;
 mod groups;
 mod heritage;
 mod invariants;
+mod joining;
 mod lanes;
 mod later;
+mod leases;
+mod line;
+mod looking;
 mod moves;
 mod mutation;
 mod onward;
@@ -69,6 +74,8 @@ mod table;
 mod tickets;
 mod turns;
 pub(crate) mod view;
+mod waiting;
+mod wandering;
 mod wheel;
 mod words;
 mod writes;
@@ -90,10 +97,12 @@ pub use tickets::{Answer, Ticket};
 pub use words::Word;
 
 use crate::limits;
+use crate::lock_id::LockId;
+use crate::names::LockName;
 use crate::service::{Acquire, ForceRelease, Forward, ForwardOutcome, Release, Renew};
 use crate::time::{Instant, Millis};
 use calls::Calls;
-use holdfast_store::{Op, Reply, StoreError};
+use holdfast_store::{Key, Op, Reply, Revision, StoreError};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use shard_map::ShardId;
@@ -126,6 +135,12 @@ pub enum Input {
     ForwardAnswered(Ticket, ForwardOutcome),
     /// A gateway that stops tells how long the holds of a group may last that falls to this one.
     Heritage(Heritage),
+    /// Nobody waits any more for the answer to a request that may wait.
+    Abandoned(Ticket),
+    /// A grant to a request that may wait reached nobody: it is undone.
+    Undelivered(LockId),
+    /// What was watched for the line of this name is gone ([`Effect::Watch`]): a hint to look.
+    Freed(LockName, Key),
     /// Some session of the cluster seems to have ended: a hint to look.
     SessionEnded,
     /// A call has an outcome.
@@ -163,6 +178,11 @@ pub enum Effect {
     Word(Arc<str>, Word),
     /// Ask the gateway that owns the lock, and give what it says as [`Input::ForwardAnswered`].
     Forward(Ticket, Arc<Owner>, Forward),
+    /// Say, as [`Input::Freed`], when this key is deleted after this revision; one key for a name, the
+    /// last that was named. Nothing depends on it.
+    Watch(LockName, Key, Revision),
+    /// Nothing is to be watched for this name any more.
+    Unwatch(LockName),
     /// Tell another gateway, as [`Input::Heritage`]. Nothing depends on it.
     Bequeath(Arc<Owner>, Heritage),
     /// The session is given up; nothing is promised here any more.
@@ -192,6 +212,10 @@ pub struct Engine {
     writes: writes::Writes,
     endings: ending::Endings,
     closings: closing::Closings,
+    lines: line::Lines,
+    line_leases: leases::LineLeases,
+    /// The latest revision of the cluster that an answer told.
+    seen: Revision,
     cold: cold::Cold,
     forwards: forward::Forwards,
     owners: Arc<Owners>,
@@ -240,6 +264,9 @@ impl Engine {
             writes: writes::Writes::default(),
             endings: ending::Endings::default(),
             closings: closing::Closings::default(),
+            lines: line::Lines::default(),
+            line_leases: leases::LineLeases::default(),
+            seen: Revision::ABSENT,
             cold: cold::Cold::default(),
             forwards: forward::Forwards::default(),
             owners: Arc::default(),
@@ -297,6 +324,9 @@ impl Engine {
                     self.on_forward_answered(ticket, outcome);
                 }
                 Input::Heritage(heritage) => self.on_heritage(heritage),
+                Input::Abandoned(ticket) => self.on_abandoned(ticket),
+                Input::Undelivered(lock_id) => self.on_undelivered(&lock_id),
+                Input::Freed(name, key) => self.on_freed(&name, &key),
                 Input::SessionEnded => self.round.want_soon(self.now),
                 Input::Reply(call, result) => self.on_reply(call, result),
                 Input::Tick => self.on_tick(),
@@ -314,6 +344,11 @@ impl Engine {
         effects.append(&mut self.out);
     }
 
+    /// Whether any request waits for a name.
+    pub fn has_waiters(&self) -> bool {
+        self.lines.len() > 0
+    }
+
     /// When the next [`Input::Tick`] is wanted.
     pub fn next_wakeup(&self) -> Instant {
         let housekeeping = self.round.next_wakeup();
@@ -322,6 +357,7 @@ impl Engine {
             self.wheel.next_wakeup(),
             self.tickets.next_wakeup(),
             self.moves_wakeup(),
+            self.lines.next_wakeup(),
         ]
         .into_iter()
         .flatten()
@@ -342,6 +378,7 @@ impl Engine {
     fn on_tick(&mut self) {
         self.expire_due();
         self.run_later();
+        self.keep_lines();
         self.time_out_tickets();
         self.keep_round();
         self.keep_groups();

@@ -101,6 +101,14 @@ pub enum Mutation {
     UnmarkedBeforeRevoke,
     /// A record is deleted though there may be a copy of it in another cluster.
     CopyNotChased,
+    /// A newcomer does not ask whether somebody waits.
+    NewcomerOvertakes,
+    /// A waiter does not ask whether somebody stands before it.
+    HeadUnchecked,
+    /// A waiter that gets the lock stays in line.
+    WaiterKept,
+    /// A grant whose answer reached nobody is undone though the same client has entered the hold again.
+    TakenBackThoughTold,
 }
 
 impl Mutation {
@@ -151,6 +159,10 @@ impl Mutation {
         Self::AbsenceTakenForSwitch,
         Self::UnmarkedBeforeRevoke,
         Self::CopyNotChased,
+        Self::NewcomerOvertakes,
+        Self::HeadUnchecked,
+        Self::WaiterKept,
+        Self::TakenBackThoughTold,
     ];
 }
 

@@ -48,6 +48,11 @@ impl Onward {
         self.shard
     }
 
+    /// Whether its client may go before it is answered.
+    pub fn may_wait(&self) -> bool {
+        matches!(&self.what, What::Acquire(job) if job.may_wait())
+    }
+
     /// The answer where this gateway has no engine for the other cluster.
     pub fn unanswerable(&self, cluster: &Arc<str>) -> Answer {
         let error = Trouble::Moving.to_error(cluster);
@@ -61,10 +66,6 @@ impl Onward {
 }
 
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is boxed with the request that it is a part of"
-)]
 pub(crate) enum What {
     Acquire(Job),
     Hold(Forward, Option<Look>),
@@ -97,15 +98,22 @@ impl Engine {
             What::Hold(forward, _) => Kind::of(forward),
             What::Force(..) => Kind::Close,
         };
-        if !self.open_ticket_since(ticket, kind, via, (since, hops)) {
+        let opened = match &what {
+            What::Acquire(job) => self.open_acquire(ticket, &job.acquire, via, (since, hops)),
+            _ => self.open_ticket_since(ticket, kind, via, (since, hops)),
+        };
+        if !opened {
             return;
         }
         match what {
             What::Acquire(mut job) => {
                 job.ticket = ticket;
-                match self.is_to_look(job.look.as_ref()) {
-                    true => self.queue_cold(ColdJob::new(shard, ColdAsk::Look(Box::new(job)))),
-                    false => self.queue_acquire(job),
+                if self.is_to_look(job.look.as_ref()) {
+                    self.queue_cold(ColdJob::new(shard, ColdAsk::Look(Box::new(job))));
+                } else if job.may_wait() {
+                    self.wait_goes_on(job);
+                } else {
+                    self.queue_acquire(job);
                 }
             }
             What::Force(force, look) => {
@@ -158,7 +166,9 @@ impl Engine {
         let Some((via, since, hops)) = self.tickets.of_onward(ticket) else {
             return;
         };
-        if hops >= limits::ONWARD_HOPS_MAX {
+        // One that waits ends in time, wherever it goes.
+        let waits = matches!(&what, What::Acquire(job) if job.may_wait());
+        if hops >= limits::ONWARD_HOPS_MAX && !waits {
             return self.fail(ticket, Trouble::Moving);
         }
         self.tickets.forget(ticket);
@@ -168,12 +178,21 @@ impl Engine {
             what,
             via,
             since,
-            hops: hops + 1,
+            hops: hops.saturating_add(1),
         };
         self.out.push(Effect::Onward(ticket, to, Box::new(onward)));
     }
 
-    pub(crate) fn acquire_goes_on(&mut self, to: To, job: Job) {
+    pub(crate) fn acquire_goes_on(&mut self, to: To, mut job: Job) {
+        if self.lines.has(job.ticket) {
+            let comes_back = job.look.as_ref().is_some_and(|look| {
+                !look.absent && look.by == self.settings.cluster && job.place.is_some()
+            });
+            match comes_back {
+                true => self.goes_to_look(&job),
+                false => job = self.leaves_line(job),
+            }
+        }
         self.go_on(job.ticket, to, job.shard, What::Acquire(job));
     }
 

@@ -113,10 +113,13 @@ impl Engine {
         found: &Found,
         header: Header,
     ) {
-        if succeeded {
-            self.op_done(op, header);
-        } else {
-            self.op_refused(op, found);
+        match op {
+            WriteOp::Join(join) if succeeded => {
+                let shown = join.shown(found, header.revision);
+                self.joined(*join, Some(shown));
+            }
+            op if succeeded => self.op_done(op, header),
+            op => self.op_refused(op, found, header.revision),
         }
     }
 
@@ -167,6 +170,13 @@ impl Engine {
             WriteOp::OpenGroup(id) => self.group_failed(id, &StoreError::Definite(error.clone())),
             WriteOp::Claim(claim) => self.claim_ends(claim.orphan.group),
             WriteOp::Close(write) => self.close_undone(&write),
+            WriteOp::Join(join) => {
+                // Perhaps a lease of theirs is gone.
+                join.leases().for_each(|lease| self.line_lease_lost(lease));
+                self.join_refused(*join);
+                self.round.want();
+            }
+            WriteOp::Leave(leave) => self.left(*leave),
             WriteOp::Delete(ending) => {
                 self.suspect_group(ending.at.group);
                 self.do_later(limits::RETRY_BACKOFF, Task::Write(WriteOp::Delete(ending)));
@@ -188,6 +198,8 @@ impl Engine {
             WriteOp::RetireGroup(id) => self.group_retired(id),
             WriteOp::Claim(claim) => self.claimed(claim, header.revision),
             WriteOp::Close(write) => self.close_landed(&write, header.revision),
+            WriteOp::Join(join) => self.joined(*join, None),
+            WriteOp::Leave(leave) => self.left(*leave),
             WriteOp::Rekey(rekey) => self.rekeyed(*rekey, header.revision),
             WriteOp::Switch(id) => self.switched(id),
             WriteOp::Receive(id) => self.received(id, header.revision),
@@ -196,9 +208,11 @@ impl Engine {
     }
 
     /// The compares of the write failed; it did not happen.
-    fn op_refused(&mut self, op: WriteOp, found: &Found) {
+    fn op_refused(&mut self, op: WriteOp, found: &Found, revision: Revision) {
         match op {
-            WriteOp::Grant(grant) => self.grant_refused(*grant, found.get(0)),
+            WriteOp::Grant(grant) => {
+                self.grant_refused(*grant, found.get(0), found.get(1), revision);
+            }
             // Only its bundle is refused, never a delete alone.
             WriteOp::Delete(ending) => self.queue_write(WriteOp::Delete(ending)),
             WriteOp::Rewrite(rewrite) => {
@@ -217,6 +231,8 @@ impl Engine {
                 self.round.want();
             }
             WriteOp::Claim(claim) => self.claim_ends(claim.orphan.group),
+            WriteOp::Join(join) => self.join_refused(*join),
+            WriteOp::Leave(leave) => self.not_left(*leave),
             WriteOp::Close(write) => {
                 self.round.want();
                 self.close_undone(&write);
@@ -244,7 +260,7 @@ impl Engine {
         };
         // The session's key is read with them: only while it is there is what they show the doing
         // of this gateway. A write whose group is gone is read all the same, to keep the order.
-        let keys = question.ops.iter().map(|op| match self.key_of(op) {
+        let keys = question.ops.iter().map(|op| match self.evidence_of(op) {
             Some(key) => Get::all(KeyRange::one(key)),
             None => session.clone(),
         });
@@ -328,6 +344,13 @@ impl Engine {
                 Some(kv) => self.claimed(claim, kv.mod_revision),
                 None => self.claim_ends(claim.orphan.group),
             },
+            WriteOp::Join(join) => match found {
+                Some(_) => self.joined(*join, None),
+                // Or its first key is gone again, with its lease.
+                None => self.join_lost(*join),
+            },
+            // It does no harm twice.
+            WriteOp::Leave(leave) => self.not_left(*leave),
             WriteOp::Close(write) => self.close_resolved(&write, found.as_ref()),
             WriteOp::Rekey(rekey) => self.rekey_resolved(*rekey, found.as_ref()),
             WriteOp::Switch(id) => match found {

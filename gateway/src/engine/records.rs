@@ -3,6 +3,7 @@
 //! Readers ignore fields that they do not know, so that gateways of two versions can run side by
 //! side.
 
+use crate::engine::line::Place;
 use crate::lock_id::{GroupId, LockId};
 use crate::names::{LockName, Principal, PrincipalTag, Token};
 use crate::service::Acquire;
@@ -48,6 +49,22 @@ pub(crate) fn lock_name(key: &Key) -> Option<&str> {
 /// Everyone who queues for a name.
 pub(crate) fn waiters_of(name: &str) -> KeyRange {
     KeyRange::prefix(Key::from(format!("{WAITERS}{name}\0")))
+}
+
+/// The key of a place in the line of a name. Keys of one name are in the order of their places.
+pub(crate) fn waiter_key(name: &str, place: Place) -> Key {
+    Key::from(format!("{WAITERS}{name}\0{:016x}", place.0))
+}
+
+/// The name and the place that a waiter's key names.
+pub(crate) fn waiter_of_key(key: &Key) -> Option<(&str, Place)> {
+    let (name, place) = key.as_str()?.strip_prefix(WAITERS)?.rsplit_once('\0')?;
+    Some((name, Place(parse_hex(place)?)))
+}
+
+/// The place that a waiter's key names.
+pub(crate) fn place_of(key: &Key) -> Option<Place> {
+    waiter_of_key(key).map(|(_, place)| place)
 }
 
 /// The key of a session: its presence is the gateway's liveness, its mod revision the fence.
@@ -212,6 +229,14 @@ pub(crate) struct SessionRecord {
     pub(crate) version: String,
 }
 
+/// A waiter's value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WaiterRecord {
+    pub(crate) instance: String,
+    pub(crate) client_id: String,
+}
+
 /// A group's value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -308,6 +333,18 @@ mod tests {
             assert_eq!(session_of_key(&key), None);
             assert_eq!(lock_name(&key), None);
         }
+    }
+
+    #[test]
+    fn the_keys_of_waiters_are_in_the_order_of_their_places() {
+        let places = [0, 9, 10, 0xff, 0x1000, u64::MAX].map(Place);
+        let keys = places.map(|place| waiter_key("a", place));
+        assert!(keys.is_sorted());
+        for (key, place) in keys.iter().zip(places) {
+            assert_eq!(waiter_of_key(key), Some(("a", place)));
+            assert!(waiters_of("a").contains(key));
+        }
+        assert_eq!(place_of(&lock_key("a")), None);
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub(crate) struct Rewrite {
 #[derive(Debug)]
 pub(crate) enum RewriteFor {
     Renew(Ticket),
-    Acquire(Job),
+    Acquire(Box<Job>),
 }
 
 impl RewriteFor {

@@ -120,7 +120,8 @@ impl Engine {
             answers: BTreeMap::new(),
         };
         let timeout = self.round_step_timeout();
-        let leases = self.session.leases();
+        let mut leases = self.session.leases();
+        leases.extend(self.line_leases.kept());
         self.call(Op::KeepAlive { leases }, timeout, Purpose::Keepalive(id));
         if !groups.is_empty() {
             round.waiting_for += 1;
@@ -272,8 +273,10 @@ impl Engine {
             .filter(|(lease, (_, answer))| **lease != own && answer.ttl_s <= 0)
             .map(|(lease, _)| *lease)
             .collect();
-        dead.into_iter()
-            .for_each(|lease| self.drop_spare_lease(lease));
+        for lease in dead {
+            self.drop_spare_lease(lease);
+            self.line_lease_lost(lease);
+        }
     }
 
     fn is_right_cluster(&self, identity: &GetReply) -> bool {

@@ -220,6 +220,7 @@ impl Engine {
         self.writes.clear();
         self.endings = Default::default();
         self.closings = Default::default();
+        self.give_lines_up();
         self.cold = Default::default();
         self.forwards = Default::default();
         self.claims = Default::default();
@@ -231,7 +232,8 @@ impl Engine {
     /// Stops promising and revokes the session's lease, never a group's: the locks stay, and
     /// another gateway can claim their groups at once.
     pub(crate) fn stop(&mut self) {
-        let leases = self.session.leases();
+        let mut leases = self.session.leases();
+        leases.extend(self.line_leases.kept());
         self.proof.stop();
         self.bequeath();
         self.give_session_up(Trouble::Draining);
@@ -350,7 +352,7 @@ impl Engine {
         self.session_key().map(|key| Get::keys(KeyRange::one(key)))
     }
 
-    fn session_ttl_s(&self) -> u32 {
+    pub(crate) fn session_ttl_s(&self) -> u32 {
         u32::try_from(self.settings.session_ttl.as_secs()).unwrap_or(u32::MAX)
     }
 }

@@ -181,9 +181,15 @@ impl Engine {
 
     /// Forgets parked acquires that have been answered otherwise.
     pub(crate) fn drop_answered_parked(&mut self) {
+        let mut answered = Vec::new();
         for shard in self.shards.values_mut() {
-            shard.parked.retain(|job| self.tickets.is_open(job.ticket));
+            let parked = std::mem::take(&mut shard.parked).into_iter();
+            let (open, closed) = parked.partition(|job| self.tickets.is_open(job.ticket));
+            shard.parked = open;
+            let closed: VecDeque<Job> = closed;
+            answered.extend(closed);
         }
+        answered.into_iter().for_each(|job| self.drop_job(job));
     }
 
     /// What was parked may go on.
@@ -247,6 +253,7 @@ impl Engine {
         );
         if !older {
             known.guard = read;
+            self.lines_go_on(shard);
         }
     }
 

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const STATE_BITS: u32 = 3;
 const STATE_MASK: u64 = (1 << STATE_BITS) - 1;
+/// A hold that is only offered.
+const OFFERED: u64 = 5;
 
 /// What a slot is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,51 +38,59 @@ impl SlotState {
 pub(crate) struct SlotWord {
     pub(crate) state: SlotState,
     pub(crate) deadline: Instant,
+    /// Of a hold: so far only one answer tells of it, to a client that may have gone while it waited.
+    pub(crate) offered: bool,
 }
 
 impl SlotWord {
-    pub(crate) const FREE: Self = Self {
-        state: SlotState::Free,
-        deadline: Instant::NEVER,
-    };
-    pub(crate) const PENDING: Self = Self {
-        state: SlotState::Pending,
-        deadline: Instant::NEVER,
-    };
-    pub(crate) const ENDING: Self = Self {
-        state: SlotState::Ending,
-        deadline: Instant::NEVER,
-    };
+    pub(crate) const FREE: Self = Self::new(SlotState::Free, Instant::NEVER);
+    pub(crate) const PENDING: Self = Self::new(SlotState::Pending, Instant::NEVER);
+    pub(crate) const ENDING: Self = Self::new(SlotState::Ending, Instant::NEVER);
+
+    const fn new(state: SlotState, deadline: Instant) -> Self {
+        Self {
+            state,
+            deadline,
+            offered: false,
+        }
+    }
 
     pub(crate) const fn held(deadline: Instant) -> Self {
+        Self::new(SlotState::Held, deadline)
+    }
+
+    /// A hold that may still turn out to reach nobody ([`AtomicSlotWord::take_back`]).
+    pub(crate) const fn offered(deadline: Instant) -> Self {
         Self {
-            state: SlotState::Held,
-            deadline,
+            offered: true,
+            ..Self::held(deadline)
         }
     }
 
     pub(crate) const fn closed(deadline: Instant) -> Self {
-        Self {
-            state: SlotState::Closed,
-            deadline,
-        }
+        Self::new(SlotState::Closed, deadline)
     }
 
     const fn pack(self) -> u64 {
-        (self.deadline.as_ms() << STATE_BITS) | self.state as u64
+        let state = match self.offered {
+            true => OFFERED,
+            false => self.state as u64,
+        };
+        (self.deadline.as_ms() << STATE_BITS) | state
     }
 
     const fn unpack(word: u64) -> Self {
         let state = match word & STATE_MASK {
             0 => SlotState::Free,
             1 => SlotState::Pending,
-            2 => SlotState::Held,
+            2 | OFFERED => SlotState::Held,
             4 => SlotState::Closed,
             _ => SlotState::Ending,
         };
         Self {
             state,
             deadline: Instant::from_ms(word >> STATE_BITS),
+            offered: word & STATE_MASK == OFFERED,
         }
     }
 }
@@ -103,7 +113,8 @@ impl AtomicSlotWord {
         self.0.store(word.pack(), Ordering::Release);
     }
 
-    /// Moves the deadline of a hold to `until` unless it is later already.
+    /// Moves the deadline of a hold to `until` unless it is later already. The hold is not only offered
+    /// any more: whoever renews it knows of it.
     ///
     /// Returns the deadline that it had; `None`, and changes nothing, when there is no hold or its
     /// deadline has come at `now`.
@@ -114,12 +125,12 @@ impl AtomicSlotWord {
             if word.state != SlotState::Held || word.deadline <= now {
                 return None;
             }
-            if until <= word.deadline {
+            if until <= word.deadline && !word.offered {
                 return Some(word.deadline);
             }
             match self.0.compare_exchange_weak(
                 seen,
-                SlotWord::held(until).pack(),
+                SlotWord::held(until.max(word.deadline)).pack(),
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
@@ -137,6 +148,12 @@ impl AtomicSlotWord {
     /// Ends a hold whatever its deadline is. `Err` tells the word that forbids it.
     pub(crate) fn end(&self) -> Result<(), SlotWord> {
         self.end_if(|_| true)
+    }
+
+    /// Ends a hold that is only offered, because the answer that tells of it has reached nobody. `Err`
+    /// tells the word that forbids it.
+    pub(crate) fn take_back(&self) -> Result<(), SlotWord> {
+        self.end_if(|word| word.offered)
     }
 
     /// Closes a hold: its deadline, which is told, stands. `Err` tells the word that forbids it.
@@ -193,6 +210,7 @@ mod tests {
             SlotWord::ENDING,
             SlotWord::held(at(0)),
             SlotWord::held(at((1 << 61) - 1)),
+            SlotWord::offered(at((1 << 61) - 1)),
             SlotWord::closed(at((1 << 61) - 1)),
         ] {
             assert_eq!(SlotWord::unpack(word.pack()), word);
@@ -233,6 +251,18 @@ mod tests {
         assert_eq!(word.expire(at(99)), Err(SlotWord::closed(at(100))));
         assert_eq!(word.expire(at(100)), Ok(()));
         assert_eq!(word.load(), SlotWord::ENDING);
+    }
+
+    #[test]
+    fn what_was_offered_is_taken_back_unless_somebody_has_renewed_it() {
+        let word = AtomicSlotWord::new(SlotWord::offered(at(100)));
+        assert_eq!(word.load().state, SlotState::Held);
+        assert_eq!(word.take_back(), Ok(()));
+        assert_eq!(word.extend(at(0), at(50)), None);
+        let word = AtomicSlotWord::new(SlotWord::offered(at(100)));
+        // Even one that moves nothing tells somebody of the hold.
+        assert_eq!(word.extend(at(0), at(50)), Some(at(100)));
+        assert_eq!(word.take_back(), Err(SlotWord::held(at(100))));
     }
 
     #[test]

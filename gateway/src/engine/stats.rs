@@ -82,6 +82,9 @@ pub type RenewalMargins = Spread<9>;
 /// The bounds of [`RenewalMargins`].
 pub const RENEWAL_MARGIN_BOUNDS: [u64; 9] = [5, 10, 20, 30, 40, 50, 60, 70, 85];
 
+/// The bounds of how long requests waited in line, in milliseconds.
+const WAITED_BOUNDS: [u64; 9] = [5, 25, 100, 500, 1_000, 2_500, 5_000, 10_000, 30_000];
+
 /// What a request to etcd was for, as operators see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EtcdCall {
@@ -151,6 +154,7 @@ impl EtcdCall {
             Purpose::SessionLease
             | Purpose::SessionKey
             | Purpose::SpareLease(_)
+            | Purpose::LineLease(_)
             | Purpose::LastRevoke(_) => Self::Session,
             Purpose::Keepalive(_) | Purpose::LateKeepalive => Self::Keepalive,
             Purpose::RoundRead(_) => Self::Round,
@@ -159,7 +163,7 @@ impl EtcdCall {
             Purpose::GroupLease(_) | Purpose::PlaceLease(..) => Self::GroupLease,
             Purpose::Batch(_) => Self::Batch,
             Purpose::Resolve(_) | Purpose::Fence => Self::Resolve,
-            Purpose::Cold(_) | Purpose::ToClose(..) => Self::LookUp,
+            Purpose::Cold(_) | Purpose::ToClose(..) | Purpose::Lines(_) => Self::LookUp,
             Purpose::Orphans(_) | Purpose::Heirs | Purpose::IsThere(..) => Self::Takeover,
             Purpose::Survey(..) => Self::Survey,
             Purpose::Revoke | Purpose::RevokeFor(..) => Self::Revoke,
@@ -172,6 +176,22 @@ impl EtcdCall {
 pub struct EngineStats {
     /// Locks granted and told.
     pub granted: Stat,
+    /// How long those waited in line who got the lock, in milliseconds.
+    pub waited: Spread<9>,
+    /// Attempts of those at the heads of lines to get the lock.
+    pub wait_attempts: Stat,
+    /// Requests that waited in line and got the lock,
+    pub waits_granted: Stat,
+    /// or did not in time,
+    pub waits_timed_out: Stat,
+    /// or whose client went away.
+    pub waits_abandoned: Stat,
+    /// Grants that were undone because nobody waited for them any more.
+    pub waits_undone: Stat,
+    /// Requests that wait in line,
+    pub waiting: Stat,
+    /// and for how many names.
+    pub lines: Stat,
     /// Holds whose deadline passed.
     pub expired: Stat,
     /// Locks of groups that were lost, or whose session was.
@@ -238,6 +258,14 @@ impl Default for EngineStats {
             batch_sizes: Spread::new([1, 2, 4, 8, 16, 32, 64, 128, 256, 512]),
             etcd_times: Spread::new([2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500]),
             granted: Stat::default(),
+            waited: Spread::new(WAITED_BOUNDS),
+            wait_attempts: Stat::default(),
+            waits_granted: Stat::default(),
+            waits_timed_out: Stat::default(),
+            waits_abandoned: Stat::default(),
+            waits_undone: Stat::default(),
+            waiting: Stat::default(),
+            lines: Stat::default(),
             expired: Stat::default(),
             locks_lost: Stat::default(),
             etcd_calls: Default::default(),
@@ -295,6 +323,8 @@ impl Engine {
         self.stats.queued_expiries.set(expiries);
         self.stats.etcd_in_flight.set(self.calls.in_flight());
         self.stats.requests_open.set(self.tickets.open());
+        self.stats.waiting.set(self.lines.len());
+        self.stats.lines.set(self.lines.names());
     }
 }
 

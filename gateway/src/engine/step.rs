@@ -30,7 +30,7 @@ impl Engine {
     /// An acquire has come to a guard that admits nothing: it goes on where that one says.
     pub(crate) fn acquire_where_left(&mut self, mut job: Job, guard: Guard, at: Revision) {
         let Some(to) = guard.to.as_ref().map(ClusterName::to_shared) else {
-            return self.fail(job.ticket, Trouble::Moving);
+            return self.fail_job(job, Trouble::Moving);
         };
         let left = job.left.take();
         if let Some(left) = left.filter(|left| left.cluster == to) {

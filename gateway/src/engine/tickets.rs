@@ -4,7 +4,7 @@ use crate::engine::records::SessionId;
 use crate::engine::{Effect, Engine};
 use crate::limits;
 use crate::service::{
-    AcquireOutcome, CloseOutcome, Forward, ForwardOutcome, ReleaseOutcome, RenewOutcome,
+    Acquire, AcquireOutcome, CloseOutcome, Forward, ForwardOutcome, ReleaseOutcome, RenewOutcome,
     ServiceError,
 };
 use crate::time::{Instant, Millis};
@@ -17,11 +17,6 @@ use std::sync::Arc;
 pub struct Ticket(pub u64);
 
 /// The answer to a request.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a lock id is kept inline so that parsing one does not allocate; values of this type \
-              are handed over once"
-)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// To [`crate::engine::Input::Acquire`].
@@ -108,6 +103,8 @@ struct Open {
     since: Instant,
     /// and how often it has gone on.
     hops: u8,
+    /// Nobody waits for its answer any more.
+    abandoned: bool,
 }
 
 /// Why there is no definite answer.
@@ -131,6 +128,10 @@ pub(crate) enum Trouble {
     Moving,
     /// More requests than may wait.
     Overloaded,
+    /// More requests stand in line for a name than may.
+    LineFull,
+    /// The client waits for more names than it may.
+    WaitsTooOften,
     /// This gateway is about to stop.
     Draining,
 }
@@ -189,6 +190,18 @@ impl Trouble {
                 1000,
                 "more requests are waiting for this cluster than may; slow down and retry",
             ),
+            Self::LineFull => (
+                Code::Overloaded,
+                5000,
+                "more requests wait in line for this name, or through this gateway, than may; ask \
+                 again without `waitMs`, or later",
+            ),
+            Self::WaitsTooOften => (
+                Code::QuotaExceeded,
+                5000,
+                "this client waits in more lines at once than it may; let some of its requests end \
+                 first",
+            ),
             Self::Draining => (
                 Code::Draining,
                 100,
@@ -214,8 +227,8 @@ pub(crate) struct Tickets {
     open: HashMap<Ticket, Open>,
     /// Those that were asked here, in that order, which is that of their deadlines.
     by_deadline: VecDeque<(Instant, Ticket)>,
-    /// Those that have come from another engine: they were asked earlier, each at a time of its own.
-    come_on: BTreeSet<(Instant, Ticket)>,
+    /// Those that have come from another engine, which were asked earlier, and those that may wait.
+    out_of_order: BTreeSet<(Instant, Ticket)>,
 }
 
 impl Tickets {
@@ -226,6 +239,19 @@ impl Tickets {
 
     pub(crate) fn is_open(&self, ticket: Ticket) -> bool {
         self.open.contains_key(&ticket)
+    }
+
+    /// Whether somebody waits for its answer.
+    pub(crate) fn is_wanted(&self, ticket: Ticket) -> bool {
+        let open = self.open.get(&ticket);
+        open.is_some_and(|open| !open.abandoned)
+    }
+
+    /// Nobody waits for its answer any more.
+    pub(crate) fn abandon(&mut self, ticket: Ticket) {
+        if let Some(open) = self.open.get_mut(&ticket) {
+            open.abandoned = true;
+        }
     }
 
     pub(crate) fn kind(&self, ticket: Ticket) -> Option<Kind> {
@@ -260,15 +286,15 @@ impl Tickets {
 
     pub(crate) fn next_wakeup(&self) -> Option<Instant> {
         let asked = self.by_deadline.front();
-        let come_on = self.come_on.first();
-        let first = asked.into_iter().chain(come_on).min();
+        let out_of_order = self.out_of_order.first();
+        let first = asked.into_iter().chain(out_of_order).min();
         first.map(|(deadline, _)| *deadline)
     }
 
-    fn wait_until(&mut self, deadline: Instant, ticket: Ticket, hops: u8) {
-        match hops {
-            0 => self.by_deadline.push_back((deadline, ticket)),
-            _ => drop(self.come_on.insert((deadline, ticket))),
+    fn wait_until(&mut self, deadline: Instant, ticket: Ticket, in_order: bool) {
+        match in_order {
+            true => self.by_deadline.push_back((deadline, ticket)),
+            false => drop(self.out_of_order.insert((deadline, ticket))),
         }
     }
 
@@ -280,15 +306,18 @@ impl Tickets {
         if self.by_deadline.front().is_some_and(is_over) {
             return self.by_deadline.pop_front().map(|(_, ticket)| ticket);
         }
-        let come_on = self.come_on.first().copied().filter(is_over)?;
-        self.come_on.remove(&come_on);
-        Some(come_on.1)
+        let out_of_order = self.out_of_order.first().copied().filter(is_over)?;
+        self.out_of_order.remove(&out_of_order);
+        Some(out_of_order.1)
     }
 
     fn take_all(&mut self) -> impl Iterator<Item = Ticket> + use<> {
         let asked = std::mem::take(&mut self.by_deadline);
-        let come_on = std::mem::take(&mut self.come_on);
-        asked.into_iter().chain(come_on).map(|(_, ticket)| ticket)
+        let out_of_order = std::mem::take(&mut self.out_of_order);
+        asked
+            .into_iter()
+            .chain(out_of_order)
+            .map(|(_, ticket)| ticket)
     }
 }
 
@@ -304,13 +333,36 @@ impl Engine {
         ticket: Ticket,
         kind: Kind,
         via: Via,
+        since: (Instant, u8),
+    ) -> bool {
+        self.open(ticket, kind, via, since, Millis::ZERO)
+    }
+
+    /// As [`Engine::open_ticket_since`], for an acquire, which may wait.
+    pub(crate) fn open_acquire(
+        &mut self,
+        ticket: Ticket,
+        acquire: &Acquire,
+        via: Via,
+        since: (Instant, u8),
+    ) -> bool {
+        self.open(ticket, Kind::Acquire, via, since, acquire.wait)
+    }
+
+    fn open(
+        &mut self,
+        ticket: Ticket,
+        kind: Kind,
+        via: Via,
         (since, hops): (Instant, u8),
+        wait: Millis,
     ) -> bool {
         let open = Open {
             kind,
             via,
             since,
             hops,
+            abandoned: false,
         };
         self.tickets.open.insert(ticket, open);
         // Acquires leave half of the places to renewals and releases.
@@ -318,15 +370,18 @@ impl Engine {
             Kind::Acquire => limits::OPEN_REQUESTS_MAX / 2,
             Kind::Renew | Kind::Release | Kind::Close => limits::OPEN_REQUESTS_MAX,
         };
-        let crowded = self.tickets.open.len() > open_max;
+        // Those who stand in line have limits of their own.
+        let busy = self.tickets.open.len().saturating_sub(self.lines.len());
+        let crowded = busy > open_max;
         let trouble = self.proof.trouble(self.now);
         let refusal = trouble.or(crowded.then_some(Trouble::Overloaded));
         if let Some(trouble) = refusal {
             self.fail(ticket, trouble);
             return false;
         }
-        let deadline = since + limits::REQUEST_TIMEOUT;
-        self.tickets.wait_until(deadline, ticket, hops);
+        let deadline = since + wait + limits::REQUEST_TIMEOUT;
+        let in_order = hops == 0 && wait == Millis::ZERO;
+        self.tickets.wait_until(deadline, ticket, in_order);
         true
     }
 
@@ -358,6 +413,7 @@ impl Engine {
     /// Gives an answer that does not rest on this gateway's own session: what another gateway said.
     pub(crate) fn pass_on(&mut self, ticket: Ticket, answer: Answer) {
         if self.tickets.open.remove(&ticket).is_some() {
+            self.wait_over(ticket);
             self.out.push(Effect::Answer(ticket, answer));
         }
     }
@@ -371,6 +427,7 @@ impl Engine {
         let Some(open) = self.tickets.open.remove(&ticket) else {
             return;
         };
+        self.wait_over(ticket);
         let answer = match open.kind {
             Kind::Acquire => Answer::Acquire(Err(error)),
             Kind::Renew => Answer::Renew(Err(error)),

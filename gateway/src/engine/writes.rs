@@ -15,6 +15,7 @@ use crate::engine::calls::Purpose;
 use crate::engine::claims::Claim;
 use crate::engine::closing::CloseWrite;
 use crate::engine::filling::{Filling, Share};
+use crate::engine::joining::{Join, Leave};
 use crate::engine::lanes::Lanes;
 use crate::engine::later::Task;
 use crate::engine::records;
@@ -61,6 +62,10 @@ pub(crate) enum WriteOp {
     Claim(Claim),
     /// Rewrites the record of a hold that is force-released.
     Close(Box<CloseWrite>),
+    /// Puts waiters into the line of a name.
+    Join(Box<Join>),
+    /// Takes waiters out of it.
+    Leave(Box<Leave>),
     /// Rewrites the key of a group.
     Rekey(Box<Rekey>),
     /// Deletes the key of a group whose place in another cluster is ready.
@@ -160,13 +165,17 @@ impl Engine {
     /// Forgets acquires that have been answered otherwise.
     pub(crate) fn drop_answered_acquires(&mut self) {
         let tickets = &self.tickets;
-        self.writes
-            .acquires
-            .retain(|job| tickets.is_open(job.ticket));
+        let is_wanted = |job: &Job| job.place.is_some() || tickets.is_open(job.ticket);
+        self.writes.acquires.retain(is_wanted);
     }
 
     pub(crate) fn queue_acquire(&mut self, job: Job) {
         self.writes.acquires.push(job.shard, job);
+    }
+
+    /// As [`Engine::queue_acquire`], before those of its shard that wait to be sent.
+    pub(crate) fn queue_acquire_first(&mut self, job: Job) {
+        self.writes.acquires.put_back(job.shard, vec![job]);
     }
 
     /// Sends nothing for a while: the cluster is not reached.
@@ -180,6 +189,7 @@ impl Engine {
     /// Sends what can be sent.
     pub(crate) fn pump(&mut self) {
         self.pump_cold();
+        self.pump_lines();
         while self.session.live().is_some()
             && self.fence.open().is_some()
             && !self.writes.paused
@@ -247,7 +257,7 @@ impl Engine {
             };
             match self.key_of(&op) {
                 None => self.drop_op(op),
-                Some(key) if filling.admits(&key, 0) => filling.push(key, op),
+                Some(key) if filling.admits(&key, bytes_of(&op)) => filling.push(key, op),
                 Some(_) => deferred.push(op),
             }
         }
@@ -321,6 +331,7 @@ impl Engine {
             let mut deferred = Vec::new();
             for job in jobs {
                 if !self.tickets.is_open(job.ticket) {
+                    self.drop_job(job);
                     continue;
                 }
                 let key = records::lock_key(job.acquire.name.as_str());
@@ -349,12 +360,20 @@ impl Engine {
             Space::UsedUp => {
                 let mut refused = std::mem::take(&mut self.writes.acquires);
                 while let Some((_, jobs)) = refused.next_turn(usize::MAX) {
-                    jobs.iter()
-                        .for_each(|job| self.fail(job.ticket, Trouble::NoSpace));
+                    jobs.into_iter()
+                        .for_each(|job| self.fail_job(job, Trouble::NoSpace));
                 }
                 false
             }
         }
+    }
+}
+
+/// About how much a write that has compares of its own puts.
+fn bytes_of(op: &WriteOp) -> usize {
+    match op {
+        WriteOp::Join(join) => join.bytes(),
+        _ => 0,
     }
 }
 

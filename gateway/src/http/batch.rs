@@ -8,12 +8,13 @@
 
 use super::edge::{Answer, Edge, json};
 use super::failure::Failure;
+use super::single::place_in_line;
 use super::{reply, usual, validate};
 use crate::auth::{Share, Who};
 use crate::limits;
 use crate::metrics::{LockCall, Outcome};
 use crate::service::{Locks, RenewOutcome, ServiceError};
-use crate::time::Clock;
+use crate::time::{Clock, Millis};
 use futures::future::FutureExt as _;
 use futures::stream::{self, StreamExt as _};
 use holdfast_api::{
@@ -58,7 +59,10 @@ pub(super) async fn renew<L: Locks, C: Clock>(
         }
         tokio::task::yield_now().await;
     }
-    run(&mut items, slow, |renew| edge.locks.renew(renew)).await;
+    run(&mut items, slow, limits::ANSWER_MAX, |renew| {
+        edge.locks.renew(renew)
+    })
+    .await;
     let unix_ms = edge.clock.unix_ms();
     let reply = conclude(edge, LockCall::Renew, items, |results| {
         let stretched = |told: Result<_, _>| told.map(|told| edge.pressure.stretch_renewal(told));
@@ -79,9 +83,17 @@ pub(super) async fn acquire<L: Locks, C: Clock>(
     let sent = sent.acquisitions.into_iter();
     let (mut items, todo) = sort(sent.map(|sent| {
         let acquire = validate::acquire(sent, &edge.settings.bounds, who);
-        paid(who, Share::Acquires, acquire)
+        let acquire = paid(who, Share::Acquires, acquire)?;
+        Ok((place_in_line(who, &acquire)?, acquire))
     }));
-    run(&mut items, todo, |acquire| edge.locks.acquire(acquire)).await;
+    let waits = todo.iter().map(|(_, (_, acquire))| acquire.wait);
+    let time = limits::ANSWER_MAX + waits.max().unwrap_or(Millis::ZERO);
+    run(&mut items, todo, time, |(place, acquire)| async move {
+        let answer = edge.locks.acquire(acquire).await;
+        drop(place);
+        answer
+    })
+    .await;
     let unix_ms = edge.clock.unix_ms();
     let results = conclude(edge, LockCall::Acquire, items, |results| {
         let told = |told| match told {
@@ -110,7 +122,10 @@ pub(super) async fn release<L: Locks, C: Clock>(
             .iter()
             .map(|sent| paid(who, Share::Upkeep, validate::release(sent, who))),
     );
-    run(&mut items, todo, |release| edge.locks.release(release)).await;
+    run(&mut items, todo, limits::ANSWER_MAX, |release| {
+        edge.locks.release(release)
+    })
+    .await;
     let results = conclude(edge, LockCall::Release, items, |results| {
         let told = |told| match told {
             Ok(outcome) => ReleaseResult::Answered(reply::released(outcome)),
@@ -161,8 +176,12 @@ fn sort<T, R>(
 }
 
 /// Does what is left to do, so many at once, until all is answered or the time is up.
-async fn run<T, R, F>(items: &mut [Item<R>], todo: Vec<(usize, T)>, call: impl Fn(T) -> F)
-where
+async fn run<T, R, F>(
+    items: &mut [Item<R>],
+    todo: Vec<(usize, T)>,
+    time: Millis,
+    call: impl Fn(T) -> F,
+) where
     F: Future<Output = Result<R, ServiceError>>,
 {
     if todo.is_empty() {
@@ -181,10 +200,7 @@ where
             items[at] = Some(result);
         }
     };
-    if tokio::time::timeout(limits::ANSWER_MAX.to_std(), all)
-        .await
-        .is_ok()
-    {
+    if tokio::time::timeout(time.to_std(), all).await.is_ok() {
         return;
     }
     let (begun, waiting) = places.split_at(begun.load(Ordering::Relaxed));

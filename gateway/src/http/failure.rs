@@ -1,6 +1,6 @@
 //! Why a request has no answer, before it becomes HTTP.
 
-use crate::auth::{Exhausted, Right, Stranger};
+use crate::auth::{Exhausted, NoPlace, Right, Stranger};
 use crate::limits;
 use crate::names::Invalid;
 use crate::service::ServiceError;
@@ -57,10 +57,6 @@ impl Failure {
         }
     }
 
-    pub(super) fn not_implemented(what: &'static str) -> Self {
-        Self::new(ErrorCode::NotImplemented, what)
-    }
-
     /// Nobody knows what became of it.
     pub(super) fn unknown() -> Self {
         let detail = "no answer in time; it may or may not have happened, so ask again";
@@ -102,6 +98,17 @@ impl From<Exhausted> for Failure {
         Self {
             retry_after: Some(exhausted.retry_after),
             ..Self::new(ErrorCode::RateLimited, detail)
+        }
+    }
+}
+
+impl From<NoPlace> for Failure {
+    fn from(_: NoPlace) -> Self {
+        let detail = "more requests of this caller wait in line than may; let some of them end first, or ask without \
+                      `waitMs`";
+        Self {
+            retry_after: Some(limits::OVERLOADED_RETRY_AFTER),
+            ..Self::new(ErrorCode::QuotaExceeded, detail)
         }
     }
 }

@@ -80,7 +80,13 @@ impl Pressure {
 pub(super) fn crowded(engines: &[EngineFigures]) -> u32 {
     let full = |engine: &EngineFigures| {
         let queued = engine.commands_queued * 2 * FULL as usize / limits::COMMANDS_QUEUED_MAX;
-        let open = usize::try_from(engine.stats.requests_open.get()).unwrap_or(usize::MAX);
+        // Whoever stands in line costs little until its turn comes.
+        let stats = &engine.stats;
+        let open = stats
+            .requests_open
+            .get()
+            .saturating_sub(stats.waiting.get());
+        let open = usize::try_from(open).unwrap_or(usize::MAX);
         queued.max(open.saturating_mul(2 * FULL as usize) / limits::OPEN_REQUESTS_MAX)
     };
     let fullest = engines.iter().map(full).max().unwrap_or(0);

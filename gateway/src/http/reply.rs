@@ -126,6 +126,7 @@ pub(super) fn acquired(outcome: &AcquireOutcome, unix_ms: u64) -> AcquireReply {
             reply.expires_at = expiry(unix_ms, grant.told.ttl);
             reply.ttl_ms = Some(grant.told.ttl.as_ms());
             reply.renew_after_ms = Some(grant.told.renew_after.as_ms());
+            reply.waited_ms = grant.waited.map(Millis::as_ms);
             reply.already_held = grant.already_held.then_some(true);
         }
         AcquireOutcome::Refused { reason, free_in } => {
@@ -133,6 +134,10 @@ pub(super) fn acquired(outcome: &AcquireOutcome, unix_ms: u64) -> AcquireReply {
             reply.reason = Some(match reason {
                 Refusal::Held => RefusalReason::Held,
                 Refusal::HeldByYou => RefusalReason::HeldByYou,
+                Refusal::Timeout(waited) => {
+                    reply.waited_ms = Some(waited.as_ms());
+                    RefusalReason::Timeout
+                }
             });
         }
     }

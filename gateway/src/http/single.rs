@@ -1,15 +1,16 @@
 //! The routes for one lock.
 //!
-//! A client's disconnect changes nothing on any of them: the service finishes what it has begun.
+//! A client's disconnect changes nothing on any of them: the service finishes what it has begun. Only
+//! whoever waits in line leaves it so.
 
 use super::edge::{Answer, Edge, json};
 use super::failure::Failure;
 use super::{reply, usual, validate};
-use crate::auth::{Share, Who};
+use crate::auth::{Share, WaitPlace, Who};
 use crate::limits;
 use crate::metrics::{LockCall, Outcome};
-use crate::service::{Locks, ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError};
-use crate::time::Clock;
+use crate::service::{Acquire, Locks, ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError};
+use crate::time::{Clock, Millis};
 use holdfast_api::{AcquireRequest, ReleaseRequest};
 use http::StatusCode;
 use http::request::Parts;
@@ -92,13 +93,23 @@ pub(super) async fn acquire<L: Locks, C: Clock>(
     let sent: AcquireRequest<'_> = edge.parse(&body)?;
     let acquire = validate::acquire(sent, &edge.settings.bounds, who)?;
     who.spend(Share::Acquires)?;
+    let place = place_in_line(who, &acquire)?;
     let result = edge.locks.acquire(acquire).await;
+    drop(place);
     let outcome = count(edge, LockCall::Acquire, &result);
     let acquired = edge
         .pressure
         .stretch_acquire(result.map_err(Failure::from)?);
     let body = reply::acquired(&acquired, edge.clock.unix_ms());
     json(StatusCode::OK, &body, outcome)
+}
+
+/// Whoever may wait takes one of its principal's places in line, for as long as it is not answered.
+pub(super) fn place_in_line(who: &Who, acquire: &Acquire) -> Result<Option<WaitPlace>, Failure> {
+    match acquire.wait > Millis::ZERO {
+        true => Ok(Some(who.wait()?)),
+        false => Ok(None),
+    }
 }
 
 pub(super) async fn release<L: Locks, C: Clock>(

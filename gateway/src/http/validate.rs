@@ -30,10 +30,10 @@ pub(super) fn acquire(
         None => None,
     };
     check_metadata(sent.metadata.as_ref())?;
-    check_wait(sent.wait_ms, bounds)?;
     Ok(Acquire {
         name,
         ttl,
+        wait: check_wait(sent.wait_ms, bounds)?,
         client_id,
         principal: who.principal(),
         request_id,
@@ -98,7 +98,7 @@ fn check_ttl(ttl_ms: u64, bounds: &Bounds) -> Result<Millis, Failure> {
     )))
 }
 
-fn check_wait(wait_ms: Option<u64>, bounds: &Bounds) -> Result<(), Failure> {
+fn check_wait(wait_ms: Option<u64>, bounds: &Bounds) -> Result<Millis, Failure> {
     let wait = Millis::from_ms(wait_ms.unwrap_or(0));
     if wait > bounds.wait_max {
         let max_ms = bounds.wait_max.as_ms();
@@ -106,12 +106,7 @@ fn check_wait(wait_ms: Option<u64>, bounds: &Bounds) -> Result<(), Failure> {
             "waitMs: allowed are 0 to {max_ms} (milliseconds)"
         )));
     }
-    if wait > Millis::ZERO {
-        return Err(Failure::not_implemented(
-            "waitMs: waiting for a lock is not available yet; send 0 and ask again",
-        ));
-    }
-    Ok(())
+    Ok(wait)
 }
 
 fn check_metadata(metadata: Option<&BTreeMap<String, String>>) -> Result<(), Failure> {

@@ -36,7 +36,7 @@ const HEALTH: [Family<ClusterHealth>; 4] = [
     ),
 ];
 
-const ENGINE: [Family<EngineStats>; 15] = [
+const ENGINE: [Family<EngineStats>; 18] = [
     (
         "holdfast_locks_granted_total",
         Kind::Counter,
@@ -129,6 +129,24 @@ const ENGINE: [Family<EngineStats>; 15] = [
         "Requests to etcd without an answer so far.",
         |stats| Some(stats.etcd_in_flight.get() as f64),
     ),
+    (
+        "holdfast_wait_attempts_total",
+        Kind::Counter,
+        "Attempts of those at the heads of lines to get the lock; about one for each that gets it.",
+        |stats| Some(stats.wait_attempts.get() as f64),
+    ),
+    (
+        "holdfast_waiting_names",
+        Kind::Gauge,
+        "Names for which requests to this gateway wait in line.",
+        |stats| Some(stats.lines.get() as f64),
+    ),
+    (
+        "holdfast_waiting_requests",
+        Kind::Gauge,
+        "Requests to this gateway that wait in line.",
+        |stats| Some(stats.waiting.get() as f64),
+    ),
 ];
 
 /// One family with a label of its own beside the cluster.
@@ -140,7 +158,7 @@ struct ByLabel {
     values: fn(&EngineFigures) -> Vec<(&'static str, u64)>,
 }
 
-const BY_LABEL: [ByLabel; 5] = [
+const BY_LABEL: [ByLabel; 6] = [
     ByLabel {
         name: "holdfast_etcd_requests_total",
         kind: Kind::Counter,
@@ -205,10 +223,26 @@ const BY_LABEL: [ByLabel; 5] = [
             ]
         },
     },
+    ByLabel {
+        name: "holdfast_waits_total",
+        kind: Kind::Counter,
+        help: "Waits in line that are over: with the lock, in vain, because the client went away, or \
+               with a lock that was given back because it had gone.",
+        label: "outcome",
+        values: |engine| {
+            vec![
+                ("granted", engine.stats.waits_granted.get()),
+                ("timed_out", engine.stats.waits_timed_out.get()),
+                ("abandoned", engine.stats.waits_abandoned.get()),
+                ("undone", engine.stats.waits_undone.get()),
+            ]
+        },
+    },
 ];
 
 const BATCH_WRITES: &str = "holdfast_batch_writes";
 const ETCD_DURATION: &str = "holdfast_etcd_request_duration_seconds";
+const WAITED: &str = "holdfast_wait_duration_seconds";
 const MARGIN: &str = "holdfast_renewal_margin_ratio";
 
 /// Writes all of them.
@@ -284,6 +318,15 @@ fn render_spreads(out: &mut Exposition, engines: &[EngineFigures]) {
     for engine in engines {
         let labels = [("cluster", &*engine.cluster)];
         out.spread(MARGIN, &labels, engine.proof.margins(), 0.01);
+    }
+    out.family(
+        WAITED,
+        Kind::Histogram,
+        "How long those waited in line who got the lock.",
+    );
+    for engine in engines {
+        let labels = [("cluster", &*engine.cluster)];
+        out.spread(WAITED, &labels, &engine.stats.waited, 0.001);
     }
 }
 

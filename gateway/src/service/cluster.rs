@@ -6,7 +6,9 @@ use crate::engine::{
     all_sessions,
 };
 use crate::limits;
+use crate::lock_id::LockId;
 use crate::service::routes::Neighbours;
+use crate::service::watches::{Freed, Watches};
 use crate::service::{
     Acquire, AcquireOutcome, CloseOutcome, ForceRelease, Forward, ForwardOutcome, Forwarding,
     ServiceError, ShardStatus,
@@ -48,6 +50,8 @@ pub(super) enum Command {
     ),
     /// A request that another cluster's engine has sent on.
     Onward(Box<Onward>, Asker),
+    /// A grant to a request that may wait has reached nobody.
+    Undelivered(Box<LockId>),
     Heritage(Heritage),
     HomeSeen,
     /// Give the session up and end.
@@ -78,6 +82,12 @@ pub(super) struct ClusterTask<C> {
     store: Arc<dyn Store>,
     clock: Arc<C>,
     askers: HashMap<Ticket, Asker>,
+    /// Requests that may wait; true: their clients have gone meanwhile.
+    patient: HashMap<Ticket, bool>,
+    gone_next: Instant,
+    /// What comes of carrying effects out.
+    afterwards: Vec<Input>,
+    watches: Watches,
     tickets: u64,
     effects: Vec<Effect>,
     replies: mpsc::UnboundedSender<(CallId, Result<Reply, StoreError>)>,
@@ -102,6 +112,8 @@ impl<C: Clock> ClusterTask<C> {
         let (replies, mut replied) = mpsc::unbounded_channel();
         // As many as requests are open, which the engine bounds.
         let (forwarded, mut answered) = mpsc::unbounded_channel();
+        // As many as keys are watched, which the engine bounds.
+        let (freed, mut freed_keys) = mpsc::unbounded_channel();
         let mut ended_sessions = std::pin::pin!(ended_sessions(Arc::clone(&store)));
         let mut task = Self {
             around,
@@ -109,6 +121,10 @@ impl<C: Clock> ClusterTask<C> {
             engine,
             store,
             askers: HashMap::new(),
+            patient: HashMap::new(),
+            gone_next: Instant::NEVER,
+            afterwards: Vec::new(),
+            watches: Watches::new(freed),
             tickets: 0,
             effects: Vec::new(),
             replies,
@@ -126,6 +142,12 @@ impl<C: Clock> ClusterTask<C> {
         task.engine.start(task.clock.now(), &mut task.effects);
         loop {
             task.carry_out();
+            if !task.afterwards.is_empty() {
+                let inputs = std::mem::take(&mut task.afterwards);
+                let now = task.clock.now();
+                task.engine.handle(now, inputs, &mut task.effects);
+                continue;
+            }
             task.set_alarm(sleep.as_mut(), &mut woken);
             tokio::select! {
                 reply = replied.recv() => {
@@ -135,6 +157,7 @@ impl<C: Clock> ClusterTask<C> {
                 Some((ticket, outcome)) = answered.recv() => {
                     inputs.push(Input::ForwardAnswered(ticket, outcome));
                 }
+                Some(freed) = freed_keys.recv() => inputs.push(task.freed(freed)),
                 Some((from, word)) = words.recv() => inputs.push(Input::Word(from, word)),
                 Some(()) = ended_sessions.next() => inputs.push(Input::SessionEnded),
                 count = commands.recv_many(&mut told, COMMANDS_AT_ONCE_MAX) => {
@@ -154,6 +177,11 @@ impl<C: Clock> ClusterTask<C> {
             {
                 inputs.push(Input::ForwardAnswered(ticket, outcome));
             }
+            while inputs.len() < REPLIES_AT_ONCE_MAX
+                && let Ok(freed) = freed_keys.try_recv()
+            {
+                inputs.push(task.freed(freed));
+            }
             while told.len() < COMMANDS_AT_ONCE_MAX
                 && let Ok(command) = commands.try_recv()
             {
@@ -168,6 +196,7 @@ impl<C: Clock> ClusterTask<C> {
                 inputs.extend(task.take(command));
             }
             let now = task.clock.now();
+            task.look_for_gone(now, &mut inputs);
             if now >= task.engine.next_wakeup() {
                 inputs.push(Input::Tick);
             }
@@ -183,10 +212,16 @@ impl<C: Clock> ClusterTask<C> {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
         let (asker, input) = match command {
-            Command::Acquire(shard, acquire, asker) => (
-                Asker::Acquire(asker),
-                Input::Acquire(ticket, shard, acquire),
-            ),
+            Command::Acquire(shard, acquire, asker) => {
+                if acquire.wait > Millis::ZERO {
+                    self.patient.insert(ticket, false);
+                }
+                (
+                    Asker::Acquire(asker),
+                    Input::Acquire(ticket, shard, acquire),
+                )
+            }
+            Command::Undelivered(lock_id) => return Some(Input::Undelivered(*lock_id)),
             Command::Hold(shard, forward, hop, asker) => {
                 (Asker::Hold(asker), hop.input(ticket, shard, *forward))
             }
@@ -194,7 +229,12 @@ impl<C: Clock> ClusterTask<C> {
                 Asker::ForceRelease(asker),
                 Input::ForceRelease(ticket, shard, force),
             ),
-            Command::Onward(onward, asker) => (asker, Input::Onward(ticket, onward)),
+            Command::Onward(onward, asker) => {
+                if onward.may_wait() {
+                    self.patient.insert(ticket, false);
+                }
+                (asker, Input::Onward(ticket, onward))
+            }
             Command::Heritage(heritage) => return Some(Input::Heritage(heritage)),
             Command::HomeSeen => return Some(Input::HomeSeen),
             Command::Stop(done) => {
@@ -238,14 +278,21 @@ impl<C: Clock> ClusterTask<C> {
                 Effect::Word(to, word) => {
                     self.around.neighbours.say(&self.around.cluster, &to, word);
                 }
+                Effect::Watch(name, key, after) => {
+                    self.watches.begin(&*self.store, name, key, after);
+                }
+                Effect::Unwatch(name) => self.watches.end(&name),
                 Effect::Onward(ticket, to, onward) => {
+                    self.patient.remove(&ticket);
                     if let Some(asker) = self.askers.remove(&ticket) {
                         send_on(&self.around, &to, onward, asker);
                     }
                 }
                 Effect::Answer(ticket, answer) => {
+                    let was_patient = self.patient.remove(&ticket).is_some();
                     if let Some(asker) = self.askers.remove(&ticket) {
-                        tell(asker, answer);
+                        let undelivered = tell(asker, answer);
+                        self.afterwards.extend(undelivered.filter(|_| was_patient));
                     }
                 }
                 Effect::Stopped => {
@@ -257,8 +304,32 @@ impl<C: Clock> ClusterTask<C> {
         }
     }
 
+    /// Clients that have gone while they waited. Their requests stay until the engine has answered
+    /// them, or sent them on: what it may have granted is undone then.
+    fn look_for_gone(&mut self, now: Instant, inputs: &mut Vec<Input>) {
+        if self.patient.is_empty() || now < self.gone_next {
+            return;
+        }
+        self.gone_next = now + limits::GONE_LOOK_INTERVAL;
+        for (ticket, gone) in self.patient.iter_mut().filter(|(_, gone)| !**gone) {
+            *gone = self.askers.get(ticket).is_none_or(Asker::has_gone);
+            if *gone {
+                inputs.push(Input::Abandoned(*ticket));
+            }
+        }
+    }
+
+    /// Something that was watched is gone.
+    fn freed(&mut self, freed: Freed) -> Input {
+        self.watches.ended(&freed);
+        Input::Freed(freed.name, freed.key)
+    }
+
     fn set_alarm(&self, sleep: Pin<&mut tokio::time::Sleep>, woken: &mut Instant) {
-        let wakeup = self.engine.next_wakeup();
+        let wakeup = match self.patient.is_empty() {
+            true => self.engine.next_wakeup(),
+            false => self.engine.next_wakeup().min(self.gone_next),
+        };
         if wakeup == *woken {
             return;
         }
@@ -321,7 +392,8 @@ fn offset_ms(clock: &impl Clock) -> i128 {
 /// Gives a request to the task of another cluster; if there is none, nothing is known.
 fn send_on(around: &Around, to: &To, onward: Box<Onward>, asker: Asker) {
     let Some(cluster) = around.neighbours.of(to, onward.shard()) else {
-        return tell(asker, onward.unanswerable(&around.cluster));
+        tell(asker, onward.unanswerable(&around.cluster));
+        return;
     };
     let sent = cluster.commands.try_send(Command::Onward(onward, asker));
     let (command, trouble) = match sent {
@@ -343,10 +415,25 @@ fn refuse(asker: Asker, error: ServiceError) {
     }
 }
 
-/// The asker may have gone (a client that disconnected); the work is done all the same.
-fn tell(asker: Asker, answer: Answer) {
+impl Asker {
+    fn has_gone(&self) -> bool {
+        match self {
+            Self::Acquire(asker) => asker.is_closed(),
+            Self::Hold(asker) => asker.is_closed(),
+            Self::ForceRelease(asker) => asker.is_closed(),
+        }
+    }
+}
+
+/// The asker may have gone (a client that disconnected); the work is done all the same. A grant that
+/// reaches nobody so is told.
+fn tell(asker: Asker, answer: Answer) -> Option<Input> {
     match (asker, answer) {
-        (Asker::Acquire(asker), Answer::Acquire(answer)) => drop(asker.send(answer)),
+        (Asker::Acquire(asker), Answer::Acquire(answer)) => {
+            if let Err(Ok(AcquireOutcome::Granted(grant))) = asker.send(answer) {
+                return Some(Input::Undelivered(grant.lock_id));
+            }
+        }
         (Asker::Hold(asker), answer) => match answer.into_forwarded() {
             Some(outcome) => drop(asker.send(outcome)),
             None => debug_assert!(false, "an acquire's answer to another request"),
@@ -356,4 +443,5 @@ fn tell(asker: Asker, answer: Answer) {
             debug_assert!(false, "an answer of another kind than the request");
         }
     }
+    None
 }

@@ -299,6 +299,19 @@ impl<C: Clock> LockService<C> {
         cluster: &Cluster,
         command: impl FnOnce(oneshot::Sender<T>) -> Command,
     ) -> Result<T, ServiceError> {
+        let answer = self.send(cluster, command)?;
+        // The task has ended: this gateway is stopping.
+        answer
+            .await
+            .map_err(|_| Trouble::Draining.to_error(&cluster.name))
+    }
+
+    /// Sends a request to its cluster.
+    fn send<T>(
+        &self,
+        cluster: &Cluster,
+        command: impl FnOnce(oneshot::Sender<T>) -> Command,
+    ) -> Result<oneshot::Receiver<T>, ServiceError> {
         // Spares the queue what the engine would answer at once.
         if let Some(trouble) = cluster.proof.trouble(self.clock.now()) {
             return Err(trouble.to_error(&cluster.name));
@@ -319,10 +332,25 @@ impl<C: Clock> LockService<C> {
                 }),
         };
         sent.map_err(|trouble| trouble.to_error(&cluster.name))?;
-        // The task has ended: this gateway is stopping.
-        answer
-            .await
-            .map_err(|_| Trouble::Draining.to_error(&cluster.name))
+        Ok(answer)
+    }
+
+    /// Waits for an answer that may be long in coming; if this future is dropped, whoever has sent the
+    /// request has gone, and gets nothing.
+    async fn acquire_in_line(
+        &self,
+        cluster: Arc<Cluster>,
+        shard: ShardId,
+        acquire: Acquire,
+    ) -> Result<AcquireOutcome, ServiceError> {
+        let command = |asker| Command::Acquire(shard, acquire, asker);
+        let answer = self.send(&cluster, command)?;
+        let mut delivery = Delivery {
+            answer,
+            commands: cluster.commands.clone(),
+        };
+        let answer = (&mut delivery.answer).await;
+        answer.map_err(|_| Trouble::Draining.to_error(&cluster.name))?
     }
 
     pub(super) fn route(&self, name: &str) -> Result<(ShardId, Arc<Cluster>), ServiceError> {
@@ -361,6 +389,9 @@ impl<C: Clock> Locks for LockService<C> {
 
     async fn acquire(&self, acquire: Acquire) -> Result<AcquireOutcome, ServiceError> {
         let (shard, cluster) = self.route(acquire.name.as_str())?;
+        if acquire.wait > Millis::ZERO {
+            return self.acquire_in_line(cluster, shard, acquire).await;
+        }
         let command = |asker| Command::Acquire(shard, acquire, asker);
         self.ask(&cluster, command).await?
     }
@@ -438,5 +469,23 @@ fn no_answer(outcome: ForwardOutcome) -> ServiceError {
     match outcome {
         ForwardOutcome::Failed(error) => error,
         _ => Trouble::Unknown.to_error(&Arc::from("")),
+    }
+}
+
+/// An answer to a request that may wait, on its way to the client.
+struct Delivery {
+    answer: oneshot::Receiver<Result<AcquireOutcome, ServiceError>>,
+    commands: mpsc::Sender<Command>,
+}
+
+impl Drop for Delivery {
+    /// A grant that came when the client was going, and that nobody has taken, is undone.
+    fn drop(&mut self) {
+        self.answer.close();
+        if let Ok(Ok(AcquireOutcome::Granted(grant))) = self.answer.try_recv() {
+            let undelivered = Command::Undelivered(Box::new(grant.lock_id));
+            // Where there is no room for it, the hold ends with its TTL.
+            let _ = self.commands.try_send(undelivered);
+        }
     }
 }

@@ -8,6 +8,7 @@ mod locks;
 mod routes;
 mod stores;
 mod types;
+mod watches;
 
 pub use types::{
     Acquire, AcquireOutcome, Close, CloseOutcome, ClusterHealth, Ended, EngineFigures,

@@ -75,6 +75,8 @@ pub struct Acquire {
     pub principal: Option<Principal>,
     /// Which of the client's requests this is.
     pub request_id: Option<RequestId>,
+    /// How long to wait in line if the name is held; zero: not at all.
+    pub wait: Millis,
     /// For those who inspect the lock.
     pub metadata: Option<BTreeMap<String, String>>,
 }
@@ -230,11 +232,6 @@ pub enum ForwardOutcome {
 }
 
 /// The definite answer to an acquire.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a lock id is kept inline so that parsing one does not allocate; values of this type \
-              are handed over once"
-)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AcquireOutcome {
     /// The lock is the client's.
@@ -259,6 +256,8 @@ pub struct Grant {
     pub told: Renewed,
     /// The client held it already.
     pub already_held: bool,
+    /// How long the request waited in line: the promise counts from that much after it was sent.
+    pub waited: Option<Millis>,
 }
 
 /// Why an acquire is refused.
@@ -268,6 +267,8 @@ pub enum Refusal {
     Held,
     /// The same client holds it through another request.
     HeldByYou,
+    /// It did not become free in this time, for which the request waited.
+    Timeout(Millis),
 }
 
 /// A promise, as the client may be told: already less than the gateway's own deadline, for the

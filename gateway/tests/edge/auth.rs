@@ -20,7 +20,7 @@ fn roll(principals: &[u8]) -> Roll {
     let entry = |bits: &u8| RollEntry {
         name: format!("principal-{bits}"),
         token_sha256: vec![BearerToken::from_random([*bits; 32]).hash().to_hex()],
-        acquire: vec![format!("warm-{bits}"), "cold".to_owned()],
+        acquire: vec![format!("warm-{bits}"), "cold".to_owned(), "gate".to_owned()],
         inspect: vec![format!("seen-{bits}/")],
         admin: vec![format!("ruled-{bits}")],
         ..RollEntry::default()
@@ -241,6 +241,7 @@ async fn a_flood_of_acquires_is_its_principals_own_affair() {
     let rates = Rates {
         acquires: rate,
         upkeep: rate,
+        waits: None,
     };
     let budgets = Budgets::new(rates, Rates::default());
     let auth = Auth::new(AuthMode::Tokens, roll(&[1, 2]), budgets);
@@ -278,10 +279,51 @@ async fn a_flood_of_acquires_is_its_principals_own_affair() {
 }
 
 #[tokio::test]
+async fn who_waits_too_often_has_to_let_a_wait_end_first() {
+    let rates = Rates {
+        waits: std::num::NonZeroU32::new(1),
+        ..Rates::default()
+    };
+    let budgets = Budgets::new(rates, Rates::default());
+    let auth = Auth::new(AuthMode::Tokens, roll(&[1, 2]), budgets);
+    let server = fixture::start_for(auth);
+    let item =
+        |name: &str| json!({"name": name, "ttlMs": 30_000, "clientId": "c", "waitMs": 9_000});
+    let acquire = |name: &str| item(name).to_string();
+    let (mut waits, mut other) = (server.client().await, server.client().await);
+    waits.send(&post(
+        paths::ACQUIRE,
+        &bearer(1),
+        acquire("gate").as_bytes(),
+    ));
+    server.fake.hanging.notified().await;
+    let refused = ask(&mut other, paths::ACQUIRE, &bearer(1), &acquire("cold")).await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (429, "quota_exceeded")
+    );
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let batch = json!({ "acquisitions": [item("cold")] }).to_string();
+    let batch = ask(&mut other, paths::ACQUIRE_BATCH, &bearer(1), &batch).await;
+    let code = &batch.json()["results"][0]["error"]["code"];
+    assert_eq!(code, "quota_exceeded");
+    // Others may, and it may ask without waiting.
+    let others = ask(&mut other, paths::ACQUIRE, &bearer(2), &acquire("cold")).await;
+    assert_eq!(others.status, 200);
+    let at_once = json!({"name": "cold", "ttlMs": 30_000, "clientId": "c"}).to_string();
+    let at_once = ask(&mut other, paths::ACQUIRE, &bearer(1), &at_once).await;
+    assert_eq!(at_once.status, 200);
+    server.fake.gate.notify_one();
+    assert_eq!(waits.reply().await.status, 200);
+    let again = ask(&mut other, paths::ACQUIRE, &bearer(1), &acquire("cold")).await;
+    assert_eq!(again.status, 200);
+}
+
+#[tokio::test]
 async fn an_address_has_a_budget_where_it_is_given_one() {
     let rates = Rates {
         acquires: std::num::NonZeroU32::new(5),
-        upkeep: None,
+        ..Rates::default()
     };
     let server = fixture::start_for(Auth::open(Budgets::new(Rates::default(), rates)));
     let item = json!({"name": "cold", "ttlMs": 30_000, "clientId": "c"});

@@ -77,7 +77,7 @@ async fn each_acquire_and_each_release_of_a_batch_stands_alone() {
         "yes",
         "invalid_request",
         "held",
-        "not_implemented",
+        "yes",
         "shard_moving",
         "yes",
     ];

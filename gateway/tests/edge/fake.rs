@@ -144,7 +144,7 @@ impl Locks for Fake {
 
     async fn acquire(&self, acquire: Acquire) -> Result<AcquireOutcome, ServiceError> {
         let name = acquire.name.as_str().to_owned();
-        let ttl = acquire.ttl;
+        let (ttl, acquire_wait) = (acquire.ttl, acquire.wait);
         self.seen.lock().unwrap().push(acquire);
         let refused = |reason| AcquireOutcome::Refused {
             reason,
@@ -153,6 +153,7 @@ impl Locks for Fake {
         match name.as_str() {
             "held" => return Ok(refused(Refusal::Held)),
             "mine" => return Ok(refused(Refusal::HeldByYou)),
+            "late" => return Ok(refused(Refusal::Timeout(acquire_wait))),
             "gate" => {
                 self.hanging.notify_one();
                 self.gate.notified().await;
@@ -166,6 +167,7 @@ impl Locks for Fake {
                 token: Token(TOKEN),
                 told: told(ttl),
                 already_held: name == "again",
+                waited: (acquire_wait > Millis::ZERO).then(|| Millis::from_ms(1_500)),
             })),
         }
     }

@@ -133,15 +133,37 @@ async fn an_error_of_the_service_is_a_problem_that_says_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_yet_says_so() {
+async fn a_wait_is_answered_with_how_long_it_took_or_that_it_was_in_vain() {
     let server = fixture::start();
     let mut client = server.client().await;
-    let waiting = r#"{"name":"a","ttlMs":1000,"clientId":"c","waitMs":1}"#;
-    let reply = client.post(paths::ACQUIRE, waiting).await;
+    let waiting = |name: &str, wait_ms: u64| {
+        json!({ "name": name, "ttlMs": 30_000, "clientId": "c", "waitMs": wait_ms }).to_string()
+    };
+    let granted = client.post(paths::ACQUIRE, &waiting("free", 2_000)).await;
+    assert_eq!(granted.json()["waitedMs"], 1_500);
+    let late = client.post(paths::ACQUIRE, &waiting("late", 2_000)).await;
+    let expected = json!({
+        "acquired": false, "expiresAt": "2026-11-29T23:16:36.075Z", "reason": "timeout",
+        "waitedMs": 2_000,
+    });
+    assert_eq!(late.json(), expected);
+    let at_once = client.post(paths::ACQUIRE, &acquire("free")).await.json();
+    assert!(at_once.get("waitedMs").is_none());
+    let waits: Vec<u64> = server
+        .fake
+        .seen
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|it| it.wait.as_ms())
+        .collect();
+    assert_eq!(waits, [2_000, 2_000, 0]);
+    let too_long = client.post(paths::ACQUIRE, &waiting("free", 30_001)).await;
     assert_eq!(
-        (reply.status, reply.code().as_str()),
-        (501, "not_implemented")
+        (too_long.status, too_long.code().as_str()),
+        (400, "invalid_request")
     );
+    assert!(too_long.detail().contains("waitMs"));
 }
 
 #[tokio::test]

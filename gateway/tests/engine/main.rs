@@ -16,4 +16,5 @@ mod moves;
 mod principals;
 mod takeover;
 mod unknown;
+mod waiting;
 mod world;

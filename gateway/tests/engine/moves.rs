@@ -143,6 +143,7 @@ impl Pair {
     fn carry_out(&mut self, at: usize, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
+                Effect::Watch(..) | Effect::Unwatch(_) => {}
                 Effect::Call { id, op, .. } if !(self.withheld)(at, &op) => {
                     let result = self.apply(at, &op);
                     match (self.held_back)(at, &op) {
@@ -235,6 +236,7 @@ impl Pair {
             client_id: ClientId::new(client).unwrap(),
             principal: None,
             request_id: None,
+            wait: Millis::ZERO,
             metadata: None,
         };
         self.ask(at, |ticket| Input::Acquire(ticket, SHARD, acquire))

@@ -3,8 +3,8 @@
 
 use holdfast_api::ErrorCode;
 use holdfast_gateway::engine::{
-    Answer, CallId, ClusterProof, Course, Effect, Engine, Heritage, Input, Owner, Settings, Table,
-    Ticket,
+    Answer, CallId, ClusterProof, Course, Effect, Engine, EngineStats, Heritage, Input, Owner,
+    Settings, Table, Ticket,
 };
 use holdfast_gateway::names::{ClientId, LockName, RequestId};
 use holdfast_gateway::service::{
@@ -64,6 +64,12 @@ enum Event {
         back: Back,
         outcome: ForwardOutcome,
     },
+    Freed {
+        gateway: usize,
+        life: u64,
+        name: LockName,
+        key: Key,
+    },
 }
 
 /// Who has forwarded a request.
@@ -97,6 +103,10 @@ pub struct World {
     pub forwards: u64,
     /// What gateways that stop tell their heirs does not arrive.
     pub heritages_lost: bool,
+    /// What is watched: by which gateway, for which name.
+    watches: BTreeMap<(usize, LockName), Key>,
+    /// Watches tell nothing.
+    pub watches_lost: bool,
     counter: u64,
 }
 
@@ -120,6 +130,8 @@ impl World {
             forwarded: HashMap::new(),
             forwards: 0,
             heritages_lost: false,
+            watches: BTreeMap::new(),
+            watches_lost: false,
             counter: 0,
         };
         let identity = Identity {
@@ -332,6 +344,10 @@ impl World {
                     self.carry_out(gateway, vec![Effect::Answer(ticket, answer)]);
                 }
                 Effect::Word(..) => {}
+                Effect::Watch(name, key, _) => {
+                    self.watches.insert((gateway, name), key);
+                }
+                Effect::Unwatch(name) => drop(self.watches.remove(&(gateway, name))),
                 Effect::Stopped => self.gateways[gateway].stopped = true,
                 Effect::Call { id, op, timeout } => self.send(gateway, id, op, timeout),
             }
@@ -372,6 +388,30 @@ impl World {
         self.forwarded.insert(ticket, back);
         let shard = shard_of(forward.lock_id().name());
         self.give(to, hop.input(ticket, shard, forward));
+    }
+
+    /// Tells those who watch keys that are gone.
+    fn tell_freed(&mut self) {
+        let watched: Vec<_> = self
+            .watches
+            .iter()
+            .map(|(at, key)| (at.clone(), key.clone()))
+            .collect();
+        for ((gateway, name), key) in watched {
+            if self.read(KeyRange::one(key.clone())).is_empty() {
+                self.watches.remove(&(gateway, name.clone()));
+                let life = self.gateways[gateway].life;
+                let freed = Event::Freed {
+                    gateway,
+                    life,
+                    name,
+                    key,
+                };
+                if !self.watches_lost {
+                    self.at(self.now + 1, freed);
+                }
+            }
+        }
     }
 
     fn send(&mut self, gateway: usize, call: CallId, op: Op, timeout: Millis) {
@@ -452,6 +492,16 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         match event {
+            Event::Freed {
+                gateway,
+                life,
+                name,
+                key,
+            } => {
+                if self.gateways[gateway].life == life {
+                    self.give(gateway, Input::Freed(name, key));
+                }
+            }
             Event::Left { to, heritage } => self.give(to, Input::Heritage(heritage)),
             Event::Forwarded { back, outcome } => {
                 if self.gateways[back.gateway].life == back.life {
@@ -466,6 +516,7 @@ impl World {
                 reply_ms,
             } => {
                 let result = self.model.apply(ModelTime::from_ms(self.now), &op);
+                self.tell_freed();
                 if let Some(reply_ms) = reply_ms {
                     let back = Event::Return {
                         gateway,
@@ -548,6 +599,34 @@ impl World {
         let shard = shard_of(acquire.name.as_str());
         self.give(gateway, Input::Acquire(ticket, shard, acquire));
         ticket
+    }
+
+    /// Whether a request has been answered.
+    pub fn has_answered(&self, ticket: Ticket) -> bool {
+        self.answers.contains_key(&ticket)
+    }
+
+    /// The answer to an acquire that waits, when it comes within so long.
+    pub fn answer_in_line(
+        &mut self,
+        ticket: Ticket,
+        ms: u64,
+    ) -> Option<Result<AcquireOutcome, ServiceError>> {
+        let came = self.run_until(ms, |world| world.has_answered(ticket));
+        match came.then(|| self.answers.remove(&ticket)).flatten()? {
+            Answer::Acquire(answer) => Some(answer),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What an engine has counted.
+    pub fn stats(&self, gateway: usize) -> Arc<EngineStats> {
+        self.gateways[gateway].engine.as_ref().unwrap().stats()
+    }
+
+    /// The keys of waiters.
+    pub fn waiters(&mut self) -> usize {
+        self.read(KeyRange::prefix("/holdfast/waiters/")).len()
     }
 
     pub fn begin_release(&mut self, gateway: usize, grant: &Grant) -> Ticket {
@@ -677,7 +756,16 @@ pub fn wish(client: &str, name: &str) -> Acquire {
         client_id: ClientId::new(client).unwrap(),
         principal: None,
         request_id: None,
+        wait: Millis::ZERO,
         metadata: None,
+    }
+}
+
+/// The same, waiting for so long if need be.
+pub fn patient(client: &str, name: &str, wait_ms: u64) -> Acquire {
+    Acquire {
+        wait: Millis::from_ms(wait_ms),
+        ..wish(client, name)
     }
 }
 
@@ -700,6 +788,16 @@ pub fn is_grant(op: &Op) -> bool {
     has_nested(op, |txn| {
         txn.then.iter().any(|op| match op {
             TxnOp::Put(put) => put.key.as_bytes().starts_with(b"/locks/"),
+            _ => false,
+        })
+    })
+}
+
+/// Whether this is a batch that puts a waiter.
+pub fn is_join(op: &Op) -> bool {
+    has_nested(op, |txn| {
+        txn.then.iter().any(|op| match op {
+            TxnOp::Put(put) => put.key.as_bytes().starts_with(b"/holdfast/waiters/"),
             _ => false,
         })
     })

@@ -186,6 +186,7 @@ pub(crate) fn wish(client: &str, name: &str) -> Acquire {
         client_id: ClientId::new(client).unwrap(),
         principal: None,
         request_id: None,
+        wait: Millis::ZERO,
         metadata: None,
     }
 }

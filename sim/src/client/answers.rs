@@ -9,6 +9,7 @@ use holdfast_gateway::service::{
     AcquireOutcome, CloseOutcome, Grant, Refusal, ReleaseOutcome, RenewOutcome, Renewed,
     ServiceError,
 };
+use holdfast_gateway::time::Millis;
 use holdfast_judge::{Promise, Rule};
 
 impl World {
@@ -97,6 +98,7 @@ impl World {
             token: grant.token.0,
             promise: promise(grant.told),
             already_held: grant.already_held,
+            waited_ms: grant.waited.map_or(0, Millis::as_ms),
         };
         let hold = self
             .judge

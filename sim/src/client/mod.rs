@@ -31,6 +31,8 @@ pub(crate) enum Doing {
         name: usize,
         ttl_ms: u64,
         request_id: Option<u64>,
+        /// How long it waits in line, each time.
+        wait_ms: u64,
         tries_left: u32,
     },
     Holding(Box<Mine>),

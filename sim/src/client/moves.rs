@@ -35,7 +35,12 @@ impl World {
         }
         if let Some(request) = self.clients[client].waiting.take() {
             // No answer came in time: nothing is known, and another gateway may know.
-            self.must_be_definite(request, "no answer");
+            if self.request(request).wait_ms() == 0 {
+                self.must_be_definite(request, "no answer");
+            } else {
+                let after = self.latency();
+                self.at(self.now + after, Event::Disconnect(request));
+            }
             self.other_gateway(client);
         } else if self.meets(Fault::AnyGateway, 700) || self.phase >= Phase::Hold {
             self.other_gateway(client);
@@ -58,11 +63,16 @@ impl World {
     fn ask(&mut self, client: usize, request: Request) {
         let no = self.send_request(request);
         self.clients[client].waiting = Some(no);
-        let patience = if self.options.gentle || self.phase >= Phase::Settle {
-            self.dice.between(500..=1_000)
-        } else {
-            self.dice.between(200..=5_500)
-        };
+        let wait_ms = self.request(no).wait_ms();
+        // Some go away while they wait.
+        let stays = wait_ms == 0 || self.phase >= Phase::Hold || self.dice.per_mille(700);
+        let wait_ms = if stays { wait_ms } else { 0 };
+        let patience = wait_ms
+            + if self.options.gentle || self.phase >= Phase::Settle {
+                self.dice.between(500..=1_000)
+            } else {
+                self.dice.between(200..=5_500)
+            };
         self.wake_client(client, patience);
     }
 
@@ -88,10 +98,15 @@ impl World {
         }
         let name = self.dice.index(self.options.names);
         let request_id = self.meets(Fault::RequestIds, 500).then(|| self.number());
+        let wait_ms = match self.meets(Fault::Waits, 700) {
+            true => self.dice.between(200..=15_000),
+            false => 0,
+        };
         self.clients[client].doing = Doing::Acquiring {
             name,
             ttl_ms: self.dice.pick(&self.options.ttls_ms.clone()),
             request_id,
+            wait_ms,
             tries_left: u32::try_from(self.dice.between(1..=30)).unwrap_or(1),
         };
         self.acquire(client);
@@ -120,6 +135,7 @@ impl World {
             name,
             ttl_ms,
             request_id,
+            wait_ms,
             tries_left,
         } = self.clients[client].doing.clone()
         else {
@@ -132,12 +148,20 @@ impl World {
             name,
             ttl_ms,
             request_id,
+            wait_ms,
             tries_left: tries_left - 1,
         };
-        self.send_acquire(client, name, ttl_ms, request_id);
+        self.send_acquire(client, name, ttl_ms, request_id, wait_ms);
     }
 
-    fn send_acquire(&mut self, client: usize, name: usize, ttl_ms: u64, request_id: Option<u64>) {
+    fn send_acquire(
+        &mut self,
+        client: usize,
+        name: usize,
+        ttl_ms: u64,
+        request_id: Option<u64>,
+        wait_ms: u64,
+    ) {
         let who = format!("client-{client}-{}", self.clients[client].incarnation);
         let (Ok(lock_name), Ok(client_id)) =
             (LockName::new(&Self::name(name)), ClientId::new(&who))
@@ -150,6 +174,7 @@ impl World {
             client_id,
             principal: None,
             request_id: request_id.and_then(|id| RequestId::new(&format!("r{id}")).ok()),
+            wait: Millis::from_ms(wait_ms),
             metadata: None,
         };
         let request = self.new_request(client, Ask::Acquire(acquire), name, ttl_ms);
@@ -192,7 +217,7 @@ impl World {
         }
         if self.meets(Fault::ReEntry, 100) {
             let ttl_ms = self.ttl_of(&mine);
-            return self.send_acquire(client, mine.name, ttl_ms, mine.request_id);
+            return self.send_acquire(client, mine.name, ttl_ms, mine.request_id, 0);
         }
         self.renew(client, &mine);
     }
@@ -294,6 +319,7 @@ impl World {
                 name,
                 ttl_ms: 5_000,
                 request_id: None,
+                wait_ms: 0,
                 tries_left: 200,
             };
             self.wake_client(client, 0);

@@ -8,6 +8,7 @@ use crate::faults::Fault;
 use crate::gateway::EngineAt;
 use holdfast_gateway::engine::{CallId, Effect, Input, Onward, Ticket, To, Word};
 use holdfast_gateway::time::Millis;
+use holdfast_judge::Rule;
 use holdfast_store::{DefiniteError, Op, Reply, StoreError};
 use std::sync::Arc;
 
@@ -79,11 +80,13 @@ impl World {
     pub(crate) fn carry_out(&mut self, at: EngineAt, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Answer(ticket, answer) => self.answered(ticket, answer),
+                Effect::Answer(ticket, answer) => self.answered(at, ticket, answer),
                 Effect::Stopped => self.engine_stopped(at),
                 Effect::Call { id, op, timeout } => self.send(at, id, op, timeout),
                 Effect::Word(to, word) => self.say(at, to, word),
                 Effect::Onward(ticket, to, onward) => self.send_on(at, ticket, &to, onward),
+                Effect::Watch(name, key, _) => drop(self.watches.insert((at, name), key)),
+                Effect::Unwatch(name) => drop(self.watches.remove(&(at, name))),
                 Effect::Bequeath(owner, heritage) => self.bequeath(at, &owner, &heritage),
                 Effect::Forward(ticket, owner, forward) => {
                     self.note_entry(ticket);
@@ -121,13 +124,18 @@ impl World {
     /// A request goes on in another engine.
     fn send_on(&mut self, at: EngineAt, ticket: Ticket, to: &To, onward: Box<Onward>) {
         let next = self.neighbour(at, to, onward.shard().0);
-        match (next, self.open.get_mut(&ticket)) {
-            (Some(next), Some(open)) => {
-                open.at = next;
-                self.give(next, Input::Onward(ticket, onward));
-            }
-            _ => unreachable!("every cluster has an engine"),
+        let Some(next) = next else {
+            unreachable!("every cluster has an engine");
+        };
+        if let Some(open) = self.open.get_mut(&ticket) {
+            open.at = next;
+        } else if let Some(at) = self.abandoned.get_mut(&ticket) {
+            *at = next;
+            self.will_be_abandoned(ticket);
+        } else {
+            unreachable!("a request is answered once");
         }
+        self.give(next, Input::Onward(ticket, onward));
     }
 
     fn send(&mut self, at: EngineAt, call: CallId, op: Op, timeout: Millis) {
@@ -257,6 +265,10 @@ impl World {
         let faults = self.faults_now();
         let cluster = &mut self.clusters[at.cluster];
         let result = cluster.serve(self.now, op, &faults, &mut self.dice, &mut self.figures);
+        let overtaken = cluster.overtaken.take();
+        if let Some(text) = overtaken {
+            self.judge.find(Rule::InLine, self.now, None, text);
+        }
         let failed = result.is_err();
         self.trace.note(
             self.now,

@@ -13,11 +13,41 @@ const LATE_MS_MAX: u64 = 30_000;
 impl World {
     pub(super) fn cluster_looks(&mut self, cluster: usize) {
         self.at(self.now + LOOK_MS, Event::ClusterLooks(cluster));
+        self.tell_freed(cluster);
         let ended = self.clusters[cluster].sessions_ended(self.now);
         for _ in 0..ended {
             for gateway in 0..self.gateways.len() {
                 self.hint(gateway, cluster);
             }
+        }
+    }
+
+    /// Tells those who watch keys of the cluster that are gone.
+    fn tell_freed(&mut self, cluster: usize) {
+        let watched: Vec<_> = self
+            .watches
+            .keys()
+            .filter(|(at, _)| at.cluster == cluster)
+            .cloned()
+            .collect();
+        for (at, name) in watched {
+            let Some(key) = self.watches.get(&(at, name.clone())).cloned() else {
+                continue;
+            };
+            if self.clusters[cluster].has(self.now, &key) {
+                continue;
+            }
+            self.watches.remove(&(at, name.clone()));
+            let lost = !self.healed && self.options.has(Fault::WatchLost) && self.dice.coin();
+            let mut after = self.latency();
+            if lost {
+                self.figures.fault(Fault::WatchLost);
+                if self.dice.coin() {
+                    continue;
+                }
+                after += self.dice.delay(LATE_MS_MAX);
+            }
+            self.at(self.now + after, Event::Freed(at, name, key));
         }
     }
 

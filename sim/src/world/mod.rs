@@ -31,9 +31,11 @@ use crate::options::Options;
 use crate::trace::Trace;
 use hangs::Hang;
 use holdfast_gateway::engine::{CallId, Input, Ticket};
+use holdfast_gateway::lock_id::LockId;
+use holdfast_gateway::names::LockName;
 use holdfast_gateway::peer::CallNo;
 use holdfast_judge::{Judge, Terms};
-use holdfast_store::{Op, Reply, StoreError};
+use holdfast_store::{Key, Op, Reply, StoreError};
 use shard_map::records::{Guard, Identity, Record, keys};
 use shard_map::{DeploymentId, ShardCount, ShardId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,6 +85,14 @@ pub(crate) enum Event {
     ClusterLooks(usize),
     Hint(EngineAt),
     Rollout(rollouts::RolloutEvent),
+    /// The connection of a client that waits for an answer breaks.
+    Disconnect(RequestNo),
+    /// A gateway notices that the client of a request has gone,
+    Abandoned(Ticket),
+    /// or that the answer which tells of a grant has reached nobody.
+    Undelivered(EngineAt, Box<LockId>),
+    /// A gateway hears that what it watched for this name is gone.
+    Freed(EngineAt, LockName, Key),
     /// A gateway's process ends, if it still lives this life.
     ProcessEnds(usize, u64),
 }
@@ -136,6 +146,12 @@ pub(crate) struct World {
     arrivals: BTreeMap<ArrivalNo, requests::Arrival>,
     open: BTreeMap<Ticket, Open>,
     network: Network,
+    /// What gateways watch, and for which names.
+    watches: BTreeMap<(EngineAt, LockName), Key>,
+    /// Requests whose clients have gone while they waited.
+    gone: BTreeSet<RequestNo>,
+    /// What the engines of their gateways may still answer, and which.
+    abandoned: BTreeMap<Ticket, EngineAt>,
     /// Until when a client and a gateway do not reach each other.
     cut_off: BTreeMap<(usize, usize), Real>,
     /// Until when a gateway does not reach a cluster, and whether it is refused at once.
@@ -213,6 +229,9 @@ impl World {
             arrivals: BTreeMap::new(),
             open: BTreeMap::new(),
             network: Network::default(),
+            watches: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            abandoned: BTreeMap::new(),
             cut_off: BTreeMap::new(),
             cut: BTreeMap::new(),
             hangs: BTreeMap::new(),
@@ -345,6 +364,10 @@ impl World {
             Event::Peer(event) => self.peer_event(event),
             Event::ClusterLooks(cluster) => self.cluster_looks(cluster),
             Event::Hint(at) => self.hinted(at),
+            Event::Freed(at, name, key) => self.give(at, Input::Freed(name, key)),
+            Event::Disconnect(request) => self.disconnected(request),
+            Event::Abandoned(ticket) => self.abandoned(ticket),
+            Event::Undelivered(at, lock_id) => self.give(at, Input::Undelivered(*lock_id)),
             Event::Rollout(event) => self.rollout(event),
             Event::ProcessEnds(gateway, life) => self.process_ends(gateway, life),
         }

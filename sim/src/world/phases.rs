@@ -54,6 +54,7 @@ impl World {
             !world.clients.iter().all(|client| client.is_quiet())
         });
         self.check_quiet();
+        self.check_lines();
         self.check_free("after every name was acquired and released");
         if self.options.long_tail {
             self.figures.event("long tails");
@@ -155,6 +156,18 @@ impl World {
         if count > 0 {
             let text = format!("etcd has {names:?} {when}");
             self.judge.find(Rule::NoGhost, self.now, None, text);
+        }
+    }
+
+    /// Nobody stands in line any more.
+    fn check_lines(&mut self) {
+        let now = self.now;
+        for cluster in 0..self.clusters.len() {
+            let waiters = self.clusters[cluster].read(now, "/holdfast/waiters/");
+            if !waiters.is_empty() && !self.judge.has_finding() {
+                let text = format!("cluster {cluster} has {waiters:?}, and nobody waits");
+                self.judge.find(Rule::NoGhost, now, None, text);
+            }
         }
     }
 

@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// How long a gateway may take to answer, by its own clock.
 const ANSWER_MS_MAX: u64 = 5_000;
 
+/// So late a gateway notices that a client has gone.
+const NOTICED_MS_MAX: u64 = 100;
+
 /// What clients sent longer ago than this is not on its way any more once everything works.
 const STRAY_MS: u64 = 10_000;
 
@@ -50,6 +53,16 @@ pub(crate) struct Request {
     pub(crate) gateway: usize,
     /// Sent when everything works, about a lock that is held: it must be answered definitely.
     pub(crate) is_calm: bool,
+}
+
+impl Request {
+    /// How long it may wait in line.
+    pub(crate) fn wait_ms(&self) -> u64 {
+        match &self.ask {
+            Ask::Acquire(acquire) => acquire.wait.as_ms(),
+            _ => 0,
+        }
+    }
 }
 
 /// The number of a request's arrival at a gateway.
@@ -148,7 +161,7 @@ impl World {
             return;
         }
         let (client, until) = (self.requests[no.0].client, process.paused_until);
-        if self.is_cut_off(client, gateway) {
+        if self.is_cut_off(client, gateway) || self.gone.contains(&no) {
             return;
         }
         if !process.is_up() {
@@ -326,7 +339,14 @@ impl World {
     }
 
     /// An engine has answered.
-    pub(crate) fn answered(&mut self, ticket: Ticket, answer: Answer) {
+    pub(crate) fn answered(&mut self, at: EngineAt, ticket: Ticket, answer: Answer) {
+        if self.abandoned.remove(&ticket).is_some() {
+            // The shell finds that nobody waits for it.
+            if let Answer::Acquire(Ok(AcquireOutcome::Granted(grant))) = answer {
+                self.give(at, Input::Undelivered(grant.lock_id));
+            }
+            return;
+        }
         let Some(open) = self.open.remove(&ticket) else {
             let text = "a request is answered twice".to_owned();
             return self.judge.find(Rule::OneAnswer, self.now, None, text);
@@ -344,7 +364,26 @@ impl World {
         let name = self.request(request).name;
         let note = ("answered", request, summary(&answer));
         self.trace.note(self.now, Some(name), &note);
+        if self.is_undelivered(at, request, &answer) {
+            return self.reply(arrival, Told::Unknown("the connection broke"));
+        }
         self.reply(arrival, Told::Answer(Box::new(answer)));
+    }
+
+    /// A client that has waited may go in the moment in which it is answered, and ask again before its
+    /// gateway has noticed.
+    fn is_undelivered(&mut self, at: EngineAt, request: RequestNo, answer: &Answer) -> bool {
+        let Answer::Acquire(Ok(AcquireOutcome::Granted(grant))) = answer else {
+            return false;
+        };
+        let may_wait = self.request(request).wait_ms() > 0;
+        if !may_wait || self.healed || !self.meets(Fault::AnswerToNobody, 100) {
+            return false;
+        }
+        let after = self.dice.between(0..=500);
+        let lock_id = Box::new(grant.lock_id.clone());
+        self.at(self.now + after, Event::Undelivered(at, lock_id));
+        true
     }
 
     pub(super) fn ask_of(&self, arrival: ArrivalNo) -> Option<&Ask> {
@@ -362,6 +401,44 @@ impl World {
             return;
         }
         self.tell(entry.request, answer);
+    }
+
+    /// A client that waited for an answer has gone; its gateway notices, wherever the request is.
+    pub(super) fn disconnected(&mut self, request: RequestNo) {
+        self.gone.insert(request);
+        let of_request = |asker: &Asker| match asker {
+            Asker::Client(arrival) => {
+                let entry = self.arrivals.get(arrival);
+                entry
+                    .filter(|entry| entry.request == request)
+                    .map(|_| *arrival)
+            }
+            Asker::Peer(..) => None,
+        };
+        let open = self.open.iter();
+        let found: Vec<_> = open
+            .filter_map(|(ticket, open)| Some((*ticket, of_request(&open.asker)?, open.at)))
+            .collect();
+        for (ticket, arrival, at) in found {
+            self.figures.fault(Fault::Waits);
+            self.open.remove(&ticket);
+            self.arrivals.remove(&arrival);
+            self.abandoned.insert(ticket, at);
+            self.will_be_abandoned(ticket);
+        }
+    }
+
+    /// It takes a gateway a moment to notice that a client has gone.
+    pub(super) fn will_be_abandoned(&mut self, ticket: Ticket) {
+        let after = self.dice.between(0..=NOTICED_MS_MAX);
+        self.at(self.now + after, Event::Abandoned(ticket));
+    }
+
+    /// It has noticed, and the request is not answered yet.
+    pub(super) fn abandoned(&mut self, ticket: Ticket) {
+        if let Some(at) = self.abandoned.get(&ticket) {
+            self.give(*at, Input::Abandoned(ticket));
+        }
     }
 
     fn check_arrival(&mut self, entry: &Arrival) {
@@ -382,7 +459,8 @@ impl World {
         let last_pause = tasks.fold(gateway.paused_until, Real::max);
         let shown = gateway.clock.read(self.now);
         let took = shown - gateway.clock.read(arrived).min(shown);
-        if took > ANSWER_MS_MAX && last_pause <= arrived {
+        let wait = of.map_or(0, |(request, _)| self.request(request).wait_ms());
+        if took > ANSWER_MS_MAX + wait && last_pause <= arrived {
             let what = match of {
                 Some((request, _)) => format!("request {}", request.0),
                 None => "a forwarded request".to_owned(),

@@ -4,6 +4,7 @@ mod copies;
 mod gateways;
 mod operators;
 mod roller;
+mod waiters;
 
 use crate::scan::scan;
 use crate::scene::{SESSION, Scene, all_kept, etcdctl, granted, kept, lasting, released, renewed};
