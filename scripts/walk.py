@@ -7,6 +7,8 @@ from stack import ROOT
 
 # Small, so that no port comes to lie among those that the system gives to outgoing connections.
 OFFSET = 300
+# No document's commands take nearly as long, on whatever machine.
+TIME_MAX_S = 900
 # Those of `make up`; etcd's stand without a colon before them too.
 PORTS = re.compile(r"(?<=:)(?:8080|9091|9092|9095)\b|\b(?:12379|22379|32379)\b")
 
@@ -30,7 +32,9 @@ def here(text, bin_dir, folder):
 
 def run(script, who):
     """What the lines print; they are one shell, and the first failure ends it."""
-    done = subprocess.run(["bash", "-euc", script], cwd=ROOT, capture_output=True, text=True)
+    # A loop in a document that waits for ever is an error with its output, and no job that hangs.
+    command = ["timeout", "--kill-after=10", str(TIME_MAX_S), "bash", "-euc", script]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"{who}: status {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done.stdout
