@@ -20,6 +20,16 @@ async fn server(renewal: impl Fn(Asked<'_>) -> Answer + Send + Sync + 'static) -
     .await
 }
 
+/// Answers that the lock is lost as soon as the command has begun.
+async fn stolen_once_begun(folder: &TempDir) -> Server {
+    let path = folder.path().to_owned();
+    server(move |_| match has_begun(&path) {
+        true => stolen(),
+        false => renewed_for(29_700),
+    })
+    .await
+}
+
 fn stolen() -> Answer {
     Answer::Json(409, json!({ "renewed": false, "reason": "stolen" }))
 }
@@ -108,12 +118,7 @@ async fn a_command_that_cannot_be_started_gives_the_lock_back() {
 #[tokio::test]
 async fn when_the_lock_is_lost_the_command_is_told_and_then_killed() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().to_owned();
-    let server = server(move |_| match has_begun(&path) {
-        true => stolen(),
-        false => renewed_for(29_700),
-    })
-    .await;
+    let server = stolen_once_begun(&folder).await;
     let script = format!("trap 'echo told' TERM; touch begun; {LONG}");
     let ran = run(&server, &folder, &["--grace", "300ms"], &script).await;
     ran.exits(122).says("SIGKILL in 0.3s");
@@ -142,12 +147,7 @@ async fn a_command_that_ends_by_itself_when_told_is_not_waited_for_any_longer() 
 #[tokio::test]
 async fn what_the_command_had_started_ends_with_it() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().to_owned();
-    let server = server(move |_| match has_begun(&path) {
-        true => stolen(),
-        false => renewed_for(29_700),
-    })
-    .await;
+    let server = stolen_once_begun(&folder).await;
     // The shell dies of SIGTERM; what it has started does not.
     let script = format!("sh -c 'trap \"\" TERM; echo $$; touch begun; {LONG}' & wait");
     let ran = run(&server, &folder, &["--grace", "300ms"], &script).await;

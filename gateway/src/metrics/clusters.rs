@@ -2,7 +2,7 @@
 
 use super::exposition::{Exposition, Kind};
 use super::flag;
-use crate::engine::{EngineStats, EtcdCall};
+use crate::engine::{EngineStats, EtcdCall, Spread};
 use crate::service::{ClusterHealth, EngineFigures};
 use crate::time::Millis;
 
@@ -292,41 +292,35 @@ fn family<'a>(
 }
 
 fn render_spreads(out: &mut Exposition, engines: &[EngineFigures]) {
-    out.family(
-        BATCH_WRITES,
-        Kind::Histogram,
-        "Writes per transaction sent to etcd.",
-    );
+    let help = "Writes per transaction sent to etcd.";
+    render_spread(out, engines, (BATCH_WRITES, help, 1.0), |engine| {
+        &engine.stats.batch_sizes
+    });
+    let help = "Time from a request to etcd to its answer, or to where it was given up.";
+    render_spread(out, engines, (ETCD_DURATION, help, 0.001), |engine| {
+        &engine.stats.etcd_times
+    });
+    let help = "What part of a hold's TTL was left when it was renewed from memory.";
+    render_spread(out, engines, (MARGIN, help, 0.01), |engine| {
+        engine.proof.margins()
+    });
+    let help = "How long those waited in line who got the lock.";
+    render_spread(out, engines, (WAITED, help, 0.001), |engine| {
+        &engine.stats.waited
+    });
+}
+
+/// One histogram with a series for each cluster; `unit` is what a recorded one is worth.
+fn render_spread<const N: usize>(
+    out: &mut Exposition,
+    engines: &[EngineFigures],
+    (name, help, unit): (&str, &str, f64),
+    spread: impl Fn(&EngineFigures) -> &Spread<N>,
+) {
+    out.family(name, Kind::Histogram, help);
     for engine in engines {
         let labels = [("cluster", &*engine.cluster)];
-        out.spread(BATCH_WRITES, &labels, &engine.stats.batch_sizes, 1.0);
-    }
-    out.family(
-        ETCD_DURATION,
-        Kind::Histogram,
-        "Time from a request to etcd to its answer, or to where it was given up.",
-    );
-    for engine in engines {
-        let labels = [("cluster", &*engine.cluster)];
-        out.spread(ETCD_DURATION, &labels, &engine.stats.etcd_times, 0.001);
-    }
-    out.family(
-        MARGIN,
-        Kind::Histogram,
-        "What part of a hold's TTL was left when it was renewed from memory.",
-    );
-    for engine in engines {
-        let labels = [("cluster", &*engine.cluster)];
-        out.spread(MARGIN, &labels, engine.proof.margins(), 0.01);
-    }
-    out.family(
-        WAITED,
-        Kind::Histogram,
-        "How long those waited in line who got the lock.",
-    );
-    for engine in engines {
-        let labels = [("cluster", &*engine.cluster)];
-        out.spread(WAITED, &labels, &engine.stats.waited, 0.001);
+        out.spread(name, &labels, spread(engine), unit);
     }
 }
 
