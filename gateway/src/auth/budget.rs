@@ -1,7 +1,7 @@
 //! How much each principal and each address may ask for.
 //!
-//! Acquires have a budget of their own, apart from renewals and releases: whoever floods acquires
-//! still keeps what it holds. A budget is a bucket that fills evenly and holds what one second
+//! Acquires, and what operators ask, have a budget of their own, apart from renewals and releases:
+//! whoever floods acquires still keeps what it holds. A budget is a bucket that fills evenly and holds what one second
 //! brings. Buckets are kept for the principals of the roll, and for addresses in a table of fixed
 //! size, so that nobody can make them grow.
 
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// New holds.
+    /// New holds, and a look at those of others or an end to them: what is asked of etcd.
     Acquires,
     /// Renewals and releases.
     Upkeep,
@@ -33,7 +33,7 @@ pub type PerSecond = Option<NonZeroU32>;
 /// The budgets of one principal or address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rates {
-    /// Acquires.
+    /// Acquires, inspections and force-releases together.
     pub acquires: PerSecond,
     /// Renewals and releases together.
     pub upkeep: PerSecond,

@@ -1,12 +1,13 @@
 //! The routes for operators: inspecting locks, and ending somebody's hold.
 //!
-//! A client's disconnect changes nothing: a force-release that reached the service is carried out.
+//! They ask etcd, as acquires do, and are paid for like those: whoever looks again and again keeps what it
+//! holds. A client's disconnect changes nothing: a force-release that reached the service is carried out.
 
 use super::edge::{Answer, Edge, json};
 use super::failure::Failure;
 use super::query::Query;
 use super::{reply, validate};
-use crate::auth::{Right, Who};
+use crate::auth::{Right, Share, Who};
 use crate::limits;
 use crate::logs;
 use crate::metrics::Outcome;
@@ -41,6 +42,7 @@ pub(super) async fn inspect<L: Locks, C: Clock>(
         Wanted::Page(page) => &page.prefix,
     };
     validate::check_right(who, Right::Inspect, of)?;
+    who.spend(Share::Acquires)?;
     match wanted {
         Wanted::One(name) => {
             let view = edge.locks.inspect(name).await.map_err(Failure::from)?;
@@ -128,6 +130,7 @@ pub(super) async fn force_release<L: Locks, C: Clock>(
     let body = edge.read(head, body, limits::BODY_BYTES_MAX).await?;
     let sent: ForceReleaseRequest<'_> = edge.parse(&body)?;
     let force = validate::force_release(&sent, who)?;
+    who.spend(Share::Acquires)?;
     // The name is not free before what is told, so it is told as of now.
     let unix_ms = edge.clock.unix_ms();
     let result = edge.locks.force_release(force.clone()).await;

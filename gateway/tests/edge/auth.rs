@@ -54,6 +54,11 @@ async fn ask(client: &mut Client, path: &str, headers: &str, body: &str) -> Repl
     client.reply().await
 }
 
+fn inspection(bits: u8, query: &str) -> String {
+    let (path, header) = (paths::LOCKS, bearer(bits));
+    format!("GET {path}?{query} HTTP/1.1\r\nhost: h\r\n{header}\r\n")
+}
+
 #[tokio::test]
 async fn nothing_but_the_document_is_answered_without_credentials() {
     let (server, _) = start();
@@ -145,12 +150,7 @@ async fn inspecting_and_ending_holds_need_rights_of_their_own() {
         ("prefix=seen-1", 403),
         ("prefix=", 403),
     ] {
-        let request = format!(
-            "GET {}?{query} HTTP/1.1\r\nhost: h\r\n{}\r\n",
-            paths::LOCKS,
-            bearer(1)
-        );
-        client.send(request.as_bytes());
+        client.send(inspection(1, query).as_bytes());
         let reply = client.reply().await;
         assert_eq!(reply.status, status, "{query}");
         assert!(status == 200 || !reply.detail().contains("seen-"));
@@ -159,6 +159,44 @@ async fn inspecting_and_ending_holds_need_rights_of_their_own() {
         let body = json!({"name": name, "reason": "r"}).to_string();
         let reply = ask(&mut client, paths::FORCE_RELEASE, &bearer(1), &body).await;
         assert_eq!(reply.status, status, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn inspections_and_force_releases_spend_what_acquires_spend_and_renewals_go_on() {
+    let rates = Rates {
+        acquires: std::num::NonZeroU32::new(20),
+        ..Rates::default()
+    };
+    let force = json!({"name": "ruled-1", "reason": "r"}).to_string();
+    for request in [
+        inspection(1, "name=seen-1/a").into_bytes(),
+        inspection(1, "prefix=seen-1/").into_bytes(),
+        post(paths::FORCE_RELEASE, &bearer(1), force.as_bytes()),
+    ] {
+        let budgets = Budgets::new(rates, Rates::default());
+        let server = fixture::start_for(Auth::new(AuthMode::Tokens, roll(&[1, 2]), budgets));
+        let mut client = server.client().await;
+        let mut asked = 0;
+        let refused = loop {
+            client.send(&request);
+            let reply = client.reply().await;
+            asked += 1;
+            assert!(asked < 10_000, "never refused");
+            if reply.status != 200 {
+                break reply;
+            }
+        };
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (429, "rate_limited")
+        );
+        assert_eq!(refused.header("retry-after"), Some("1"));
+        let renewal = usual_renewal("warm-1");
+        let renewed = ask(&mut client, paths::RENEW, &bearer(1), &renewal).await;
+        assert_eq!(renewed.status, 200);
+        client.send(inspection(2, "name=seen-2/a").as_bytes());
+        assert_eq!(client.reply().await.status, 200, "another's budget");
     }
 }
 
