@@ -21,23 +21,15 @@ use holdfast_api::{
     AcquireBatch, AcquireResult, BatchReply, ItemError, ReleaseBatch, ReleaseResult, RenewBatch,
 };
 use http::StatusCode;
-use http::request::Parts;
-use hyper::body::Incoming;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The answer to an item, once there is one.
 type Item<T> = Option<Result<T, Failure>>;
 
-pub(super) async fn renew<L: Locks, C: Clock>(
-    edge: &Edge<L, C>,
-    who: &Who,
-    head: &Parts,
-    body: Incoming,
-) -> Answer {
-    let body = edge.read(head, body, limits::BATCH_BODY_BYTES_MAX).await?;
-    let sent = match usual::renewals(&body) {
+pub(super) async fn renew<L: Locks, C: Clock>(edge: &Edge<L, C>, who: &Who, body: &[u8]) -> Answer {
+    let sent = match usual::renewals(body) {
         Some(sent) => sent,
-        None => edge.parse::<RenewBatch<'_>>(&body)?,
+        None => edge.parse::<RenewBatch<'_>>(body)?,
     };
     check_count("renewals", sent.renewals.len())?;
     let mut items = Vec::with_capacity(sent.renewals.len());
@@ -74,11 +66,9 @@ pub(super) async fn renew<L: Locks, C: Clock>(
 pub(super) async fn acquire<L: Locks, C: Clock>(
     edge: &Edge<L, C>,
     who: &Who,
-    head: &Parts,
-    body: Incoming,
+    body: &[u8],
 ) -> Answer {
-    let body = edge.read(head, body, limits::BATCH_BODY_BYTES_MAX).await?;
-    let sent: AcquireBatch<'_> = edge.parse(&body)?;
+    let sent: AcquireBatch<'_> = edge.parse(body)?;
     check_count("acquisitions", sent.acquisitions.len())?;
     let sent = sent.acquisitions.into_iter();
     let (mut items, todo) = sort(sent.map(|sent| {
@@ -111,11 +101,9 @@ pub(super) async fn acquire<L: Locks, C: Clock>(
 pub(super) async fn release<L: Locks, C: Clock>(
     edge: &Edge<L, C>,
     who: &Who,
-    head: &Parts,
-    body: Incoming,
+    body: &[u8],
 ) -> Answer {
-    let body = edge.read(head, body, limits::BATCH_BODY_BYTES_MAX).await?;
-    let sent: ReleaseBatch<'_> = edge.parse(&body)?;
+    let sent: ReleaseBatch<'_> = edge.parse(body)?;
     check_count("releases", sent.releases.len())?;
     let (mut items, todo) = sort(
         sent.releases

@@ -118,15 +118,21 @@ impl<L: Locks, C: Clock> Edge<L, C> {
             let detail = "the gateway does not keep up; ask again later, or another one";
             return Err(Failure::overloaded(detail));
         }
+        let body = match route.body_bytes_max() {
+            Some(bytes_max) => self.read(head, body, bytes_max).await?,
+            None => Bytes::new(),
+        };
         let answer = match route {
-            Route::Renew => single::renew(self, who, head, body).await,
-            Route::Acquire => Box::pin(single::acquire(self, who, head, body)).await,
-            Route::Release => Box::pin(single::release(self, who, head, body)).await,
-            Route::RenewBatch => Box::pin(batch::renew(self, who, head, body)).await,
-            Route::AcquireBatch => Box::pin(batch::acquire(self, who, head, body)).await,
-            Route::ReleaseBatch => Box::pin(batch::release(self, who, head, body)).await,
-            Route::ForceRelease => Box::pin(operate::force_release(self, who, head, body)).await,
-            Route::Inspect | Route::OpenApi => Box::pin(operate::inspect(self, who, head)).await,
+            Route::Renew => single::renew(self, who, &body).await,
+            Route::Acquire => Box::pin(single::acquire(self, who, &body)).await,
+            Route::Release => Box::pin(single::release(self, who, &body)).await,
+            Route::RenewBatch => Box::pin(batch::renew(self, who, &body)).await,
+            Route::AcquireBatch => Box::pin(batch::acquire(self, who, &body)).await,
+            Route::ReleaseBatch => Box::pin(batch::release(self, who, &body)).await,
+            Route::ForceRelease => Box::pin(operate::force_release(self, who, &body)).await,
+            Route::Inspect | Route::OpenApi => {
+                Box::pin(operate::inspect(self, who, &head.uri)).await
+            }
         };
         if let Err(failure) = &answer
             && failure.code == ErrorCode::Forbidden
@@ -151,12 +157,7 @@ impl<L: Locks, C: Clock> Edge<L, C> {
     }
 
     /// Reads a body that must be said to be JSON and be no larger than `bytes_max`.
-    pub(super) async fn read(
-        &self,
-        head: &Parts,
-        body: Incoming,
-        bytes_max: usize,
-    ) -> Result<Bytes, Failure> {
+    async fn read(&self, head: &Parts, body: Incoming, bytes_max: usize) -> Result<Bytes, Failure> {
         check_type(&head.headers)?;
         let timeout = self.settings.timeouts.body;
         body::read(body, bytes_max, timeout, &self.bodies).await

@@ -17,9 +17,7 @@ use crate::time::{Clock, Millis};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use holdfast_api::ForceReleaseRequest;
-use http::StatusCode;
-use http::request::Parts;
-use hyper::body::Incoming;
+use http::{StatusCode, Uri};
 
 /// What is asked to be shown.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,12 +29,8 @@ enum Wanted {
 /// The first byte of a cursor: what it means may change.
 const CURSOR_VERSION: u8 = 1;
 
-pub(super) async fn inspect<L: Locks, C: Clock>(
-    edge: &Edge<L, C>,
-    who: &Who,
-    head: &Parts,
-) -> Answer {
-    let wanted = wanted(head.uri.query().unwrap_or_default())?;
+pub(super) async fn inspect<L: Locks, C: Clock>(edge: &Edge<L, C>, who: &Who, uri: &Uri) -> Answer {
+    let wanted = wanted(uri.query().unwrap_or_default())?;
     let of = match &wanted {
         Wanted::One(name) => name.as_str(),
         Wanted::Page(page) => &page.prefix,
@@ -124,11 +118,9 @@ fn name_of(cursor: &str) -> Option<String> {
 pub(super) async fn force_release<L: Locks, C: Clock>(
     edge: &Edge<L, C>,
     who: &Who,
-    head: &Parts,
-    body: Incoming,
+    body: &[u8],
 ) -> Answer {
-    let body = edge.read(head, body, limits::BODY_BYTES_MAX).await?;
-    let sent: ForceReleaseRequest<'_> = edge.parse(&body)?;
+    let sent: ForceReleaseRequest<'_> = edge.parse(body)?;
     let force = validate::force_release(&sent, who)?;
     who.spend(Share::Acquires)?;
     // The name is not free before what is told, so it is told as of now.

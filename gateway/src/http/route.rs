@@ -1,6 +1,7 @@
 //! Which handler a request is for. Pure.
 
 use super::failure::Failure;
+use crate::limits;
 use holdfast_api::{ErrorCode, paths};
 use http::Method;
 
@@ -69,6 +70,19 @@ impl Route {
             Self::Inspect => paths::LOCKS,
             Self::ForceRelease => paths::FORCE_RELEASE,
             Self::OpenApi => paths::OPENAPI,
+        }
+    }
+
+    /// How large its body may be; `None` where there is none to read.
+    pub(super) fn body_bytes_max(self) -> Option<usize> {
+        match self {
+            Self::Acquire | Self::Renew | Self::Release | Self::ForceRelease => {
+                Some(limits::BODY_BYTES_MAX)
+            }
+            Self::AcquireBatch | Self::RenewBatch | Self::ReleaseBatch => {
+                Some(limits::BATCH_BODY_BYTES_MAX)
+            }
+            Self::Inspect | Self::OpenApi => None,
         }
     }
 

@@ -7,24 +7,15 @@ use super::edge::{Answer, Edge, json};
 use super::failure::Failure;
 use super::{reply, usual, validate};
 use crate::auth::{Share, WaitPlace, Who};
-use crate::limits;
 use crate::metrics::{LockCall, Outcome};
 use crate::service::{Acquire, Locks, ReleaseOutcome, Renew, RenewOutcome, Renewed, ServiceError};
 use crate::time::{Clock, Millis};
 use holdfast_api::{AcquireRequest, ReleaseRequest};
 use http::StatusCode;
-use http::request::Parts;
-use hyper::body::Incoming;
 
 /// A renewal is answered from memory where that can be done.
-pub(super) async fn renew<L: Locks, C: Clock>(
-    edge: &Edge<L, C>,
-    who: &Who,
-    head: &Parts,
-    body: Incoming,
-) -> Answer {
-    let body = edge.read(head, body, limits::BODY_BYTES_MAX).await?;
-    match renew_from_memory(edge, who, &body)? {
+pub(super) async fn renew<L: Locks, C: Clock>(edge: &Edge<L, C>, who: &Who, body: &[u8]) -> Answer {
+    match renew_from_memory(edge, who, body)? {
         Ok(answer) => answer,
         Err(renew) => answer_renewal(edge, Box::pin(edge.locks.renew(*renew)).await),
     }
@@ -86,11 +77,9 @@ fn answer_renewal<L: Locks, C: Clock>(
 pub(super) async fn acquire<L: Locks, C: Clock>(
     edge: &Edge<L, C>,
     who: &Who,
-    head: &Parts,
-    body: Incoming,
+    body: &[u8],
 ) -> Answer {
-    let body = edge.read(head, body, limits::BODY_BYTES_MAX).await?;
-    let sent: AcquireRequest<'_> = edge.parse(&body)?;
+    let sent: AcquireRequest<'_> = edge.parse(body)?;
     let acquire = validate::acquire(sent, &edge.settings.bounds, who)?;
     who.spend(Share::Acquires)?;
     let place = place_in_line(who, &acquire)?;
@@ -115,11 +104,9 @@ pub(super) fn place_in_line(who: &Who, acquire: &Acquire) -> Result<Option<WaitP
 pub(super) async fn release<L: Locks, C: Clock>(
     edge: &Edge<L, C>,
     who: &Who,
-    head: &Parts,
-    body: Incoming,
+    body: &[u8],
 ) -> Answer {
-    let body = edge.read(head, body, limits::BODY_BYTES_MAX).await?;
-    let sent: ReleaseRequest<'_> = edge.parse(&body)?;
+    let sent: ReleaseRequest<'_> = edge.parse(body)?;
     let release = validate::release(&sent, who)?;
     who.spend(Share::Upkeep)?;
     let result = edge.locks.release(release).await;

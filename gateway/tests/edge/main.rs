@@ -24,6 +24,7 @@ mod http2;
 mod locks;
 #[cfg(test)]
 mod openapi;
+#[cfg(test)]
 mod operate;
 #[cfg(test)]
 mod patience;
