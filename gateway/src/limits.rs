@@ -16,11 +16,14 @@ pub const PRINCIPAL_ACQUIRES_PER_S: u32 = 5_000;
 /// Renewals and releases per second of one principal at default settings: a million locks every ten
 /// seconds. A fleet must never lose locks to this, only a client that renews in a loop.
 pub const PRINCIPAL_RENEWALS_PER_S: u32 = 100_000;
+/// Locks of one principal at one gateway at default settings: as many as its budget keeps alive if each
+/// is renewed every ten seconds.
+pub const PRINCIPAL_LOCKS_MAX: u32 = 1_000_000;
 /// Requests of one principal that wait in line at one gateway at once, at default settings: a quarter of
 /// what a gateway takes for one cluster ([`WAITS_MAX`]).
 pub const PRINCIPAL_WAITS_MAX: u32 = 4_096;
-/// Most that may be configured, which is as good as none.
-pub const RATE_CONFIGURED_MAX: u32 = 100_000_000;
+/// Most of these that may be configured, which is as good as none.
+pub const ALLOWANCE_CONFIGURED_MAX: u32 = 100_000_000;
 /// Buckets for addresses, some hundred bytes each.
 pub const ADDRESS_BUCKETS: usize = 16_384;
 /// Who asks too often is never told to come back sooner.
@@ -125,6 +128,8 @@ pub const ECHO_BYTES_MAX: usize = 64;
 
 const _: () = {
     assert!(TTL_MIN.as_ms() < TTL_MAX.as_ms());
+    assert!(PRINCIPAL_LOCKS_MAX <= 10 * PRINCIPAL_RENEWALS_PER_S);
+    assert!(PRINCIPAL_LOCKS_MAX <= ALLOWANCE_CONFIGURED_MAX);
     // Every character of the longest fields may be escaped as six.
     let longest_fields = NAME_BYTES_MAX + CLIENT_ID_BYTES_MAX + REQUEST_ID_BYTES_MAX;
     assert!(BODY_BYTES_MAX > 6 * (longest_fields + METADATA_BYTES_MAX) + 1024);

@@ -45,7 +45,7 @@ pub struct Principal {
 ///
 /// Names are given by the configuration, not by those who bear them, so nobody can look for two
 /// with the same tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PrincipalTag(u64);
 
 impl LockName {

@@ -27,6 +27,7 @@ impl Batched {
             peer_url: "http://127.0.0.1:1".to_owned(),
             session_ttl: limits::SESSION_TTL,
             group_ttl: limits::GROUP_TTL,
+            principal_locks_max: None,
             engines: tokio::runtime::Handle::current(),
         };
         let service = LockService::new(

@@ -8,8 +8,11 @@ use crate::http::{Bounds, ConnectionsMax, EdgeSettings, Timeouts};
 use crate::limits;
 use crate::time::Millis;
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 
 const AT_LEAST_1_MS: Millis = Millis::from_ms(1);
+/// Of what principals and addresses may ask for and have.
+const ALLOWANCES: RangeInclusive<u32> = 0..=limits::ALLOWANCE_CONFIGURED_MAX;
 
 pub(super) fn edge(limits: &RawLimits, http: &RawHttp, problems: &mut Problems) -> EdgeSettings {
     let bounds = bounds(limits, problems);
@@ -59,13 +62,22 @@ pub(super) fn edge(limits: &RawLimits, http: &RawHttp, problems: &mut Problems) 
     }
 }
 
+/// 0 means any number.
+pub(super) fn principal_locks_max(raw: &RawLimits, problems: &mut Problems) -> Option<NonZeroU32> {
+    NonZeroU32::new(whole(
+        "limits.principal_locks_max",
+        raw.principal_locks_max,
+        limits::PRINCIPAL_LOCKS_MAX,
+        ALLOWANCES,
+        problems,
+    ))
+}
+
 /// Those of a principal and of an address; 0 means any number. Addresses have none by default:
 /// behind a load balancer all clients have one.
 pub(super) fn rates(raw: &RawLimits, problems: &mut Problems) -> [Rates; 2] {
-    let mut rate = |place, given, default| {
-        let allowed = 0..=limits::RATE_CONFIGURED_MAX;
-        NonZeroU32::new(whole(place, given, default, allowed, problems))
-    };
+    let mut rate =
+        |place, given, default| NonZeroU32::new(whole(place, given, default, ALLOWANCES, problems));
     let principal = Rates {
         acquires: rate(
             "limits.principal_acquires_per_s",

@@ -53,6 +53,7 @@ pub const KEYS: &[Key] = &[
     key("limits.wait_ms_max", Kind::Whole),
     key("limits.connections_max", Kind::Whole),
     key("limits.address_connections_max", Kind::Whole),
+    key("limits.principal_locks_max", Kind::Whole),
     key("limits.principal_acquires_per_s", Kind::Whole),
     key("limits.principal_renewals_per_s", Kind::Whole),
     key("limits.principal_waits_max", Kind::Whole),

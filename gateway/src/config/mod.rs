@@ -25,6 +25,7 @@ use crate::lifecycle::StopPlan;
 use crate::time::Millis;
 use crate::tls::{ClientFiles, ServerFiles};
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 /// A configuration that can be run.
@@ -57,6 +58,8 @@ pub struct Config {
     pub peer_secret_file: Option<PathBuf>,
     /// What clients may ask for, and how long the edge waits for them.
     pub edge: EdgeSettings,
+    /// How many locks each principal may have at this gateway; `None`: any number.
+    pub principal_locks_max: Option<NonZeroU32>,
     /// What each principal may ask for in a second.
     pub principal_rates: Rates,
     /// What each address may.

@@ -78,6 +78,7 @@ pub(super) struct RawLimits {
     pub(super) wait_ms_max: Option<u64>,
     pub(super) connections_max: Option<u64>,
     pub(super) address_connections_max: Option<u64>,
+    pub(super) principal_locks_max: Option<u64>,
     pub(super) principal_acquires_per_s: Option<u64>,
     pub(super) principal_renewals_per_s: Option<u64>,
     pub(super) principal_waits_max: Option<u64>,
@@ -173,6 +174,7 @@ impl Raw {
                 address_connections_max: Some(
                     config.edge.address_connections_max.unwrap_or(0).into(),
                 ),
+                principal_locks_max: rate(config.principal_locks_max),
                 principal_acquires_per_s: rate(config.principal_rates.acquires),
                 principal_renewals_per_s: rate(config.principal_rates.upkeep),
                 principal_waits_max: rate(config.principal_rates.waits),

@@ -84,6 +84,20 @@ fn every_key_is_printed_and_every_printed_key_is_known() {
 }
 
 #[test]
+fn the_quota_of_locks_has_a_default_and_zero_is_none() {
+    let locks_max = |limits: &str| {
+        let config = read(&format!("{SMALLEST}[limits]\n{limits}"), &[]).unwrap();
+        assert_eq!(read(&config.to_toml(), &[]).unwrap(), config);
+        config.principal_locks_max.map(NonZeroU32::get)
+    };
+    assert_eq!(locks_max(""), Some(1_000_000));
+    assert_eq!(locks_max("principal_locks_max = 7"), Some(7));
+    assert_eq!(locks_max("principal_locks_max = 0"), None);
+    let too_many = "[limits]\nprincipal_locks_max = 100000001\n";
+    check_refused(too_many, "limits.principal_locks_max", "0 to 100000000");
+}
+
+#[test]
 fn every_key_can_be_given_as_a_variable_and_the_variable_wins() {
     let config = read(
         SMALLEST,

@@ -2,7 +2,7 @@
 //! reason here or at its constant in [`crate::limits`].
 
 use super::check::{address, base_url, both, millis, whole, whole_seconds};
-use super::edge::{edge, rates};
+use super::edge::{edge, principal_locks_max, rates};
 use super::problems::Problems;
 use super::raw::{Raw, RawHome, RawLog, RawShutdown};
 use super::security::{admin_tls, auth, peer_tls, tls};
@@ -68,6 +68,7 @@ pub(super) fn validate(raw: Raw, problems: &mut Problems) -> Config {
         auth,
         peer_secret_file: raw.peer.secret_file,
         edge,
+        principal_locks_max: principal_locks_max(&raw.limits, problems),
         principal_rates,
         address_rates,
         session_ttl: whole_seconds(

@@ -1,5 +1,6 @@
 //! Acquiring: a slot, a record, a grant; and what it means that the name is held.
 
+use crate::engine::cold::{ColdAsk, ColdJob};
 use crate::engine::ending::Waiter;
 use crate::engine::groups::Room;
 use crate::engine::later::Task;
@@ -143,15 +144,20 @@ impl Engine {
             }
         };
         let secret = self.new_secret();
+        let owner = PrincipalTag::of(job.acquire.principal.as_ref());
+        let Some(place) = self.table.quota().take(owner) else {
+            self.quota_full(job);
+            return None;
+        };
         let ctl = self.groups.get_mut(group)?;
         let lease = ctl.lease;
-        let taken = ctl.take_slot(|slot| {
+        let taken = ctl.take_slot(place, |slot| {
             slot.secret = secret;
             slot.name = Some(job.acquire.name.clone());
             slot.token = Token(0);
             slot.set_ttl(job.acquire.ttl);
             slot.set_forced(false);
-            slot.owner = PrincipalTag::of(job.acquire.principal.as_ref());
+            slot.owner = owner;
             slot.word.store(SlotWord::PENDING);
         });
         let Some(slot) = taken else {
@@ -174,6 +180,16 @@ impl Engine {
             likely_free,
             token_base,
         })
+    }
+
+    /// Its principal has as many locks as it may: a hold that it has already it gets all the same, so
+    /// the name is looked up. Whoever stands in line holds nothing.
+    fn quota_full(&mut self, job: Job) {
+        if job.place.is_some() {
+            return self.fail_job(job, Trouble::QuotaFull);
+        }
+        let shard = job.shard;
+        self.queue_cold(ColdJob::new(shard, ColdAsk::Look(Box::new(job))));
     }
 
     /// Says that there is no definite answer to an acquire, which then stands in no line any more.

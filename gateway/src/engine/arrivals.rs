@@ -20,7 +20,7 @@ use crate::engine::records::{self, SourceRecord, Stage, lease_of};
 use crate::engine::rekey::RekeyFor;
 use crate::engine::shards::GuardSeen;
 use crate::engine::slot::SlotState;
-use crate::engine::table::{Group, Stay};
+use crate::engine::table::Stay;
 use crate::engine::wheel::Tick;
 use crate::engine::words::{CopyOf, Place, Said, Word};
 use crate::engine::writes::{EndingRef, SlotRef, WriteOp};
@@ -461,7 +461,7 @@ impl Engine {
 
     /// The engine that had the say over the move has lost its session, or says nothing.
     fn orphaned(&mut self, group: GroupId, lease: LeaseId) {
-        let proof = Arc::clone(&self.proof);
+        let anew = self.table.new_group(group, &self.proof);
         let Some(ctl) = self.arriving(group, lease) else {
             return;
         };
@@ -470,7 +470,7 @@ impl Engine {
             self.groups.remove_arriving(group);
             return self.revoke(lease);
         }
-        ctl.group = Group::new(group, proof);
+        ctl.group = anew;
         ctl.stay.set_proven_until(Instant::NEVER);
         ctl.stay = ctl.group.stay();
         ctl.arrival = Some(Arrival {

@@ -14,7 +14,6 @@ use crate::engine::owners::{Owned, Owner};
 use crate::engine::records::{
     GroupRecord, SessionId, SessionRecord, SourceRecord, Stage, TargetRecord,
 };
-use crate::engine::table::Group;
 use crate::engine::writes::{SlotRef, WriteOp};
 use crate::engine::{Engine, records};
 use crate::limits;
@@ -253,7 +252,7 @@ impl Engine {
             cluster = %self.settings.cluster, group = %orphan.group, from = %orphan.session,
             "lease group claimed"
         );
-        let group = Group::new(orphan.group, Arc::clone(&self.proof));
+        let group = self.table.new_group(orphan.group, &self.proof);
         self.table.insert(Arc::clone(&group));
         let mut ctl = GroupCtl::new(group, shard, orphan.lease, GroupState::Loading, self.now);
         ctl.revision = revision;

@@ -46,7 +46,8 @@ pub(crate) enum ColdAsk {
     Release(ReleaseJob),
     /// The record is wanted, to be written with a longer TTL.
     Rewrite(Box<RewriteJob>),
-    /// Another engine wants to grant the name if it has no record here.
+    /// Only the hold that the name has is wanted: another engine wants to grant the name if it has none
+    /// here, or whoever asks has as many locks as it may.
     Look(Box<Job>),
     /// The hold of a name is to be ended, whosever it is:
     Force(ForceJob),
@@ -240,7 +241,7 @@ impl Engine {
             return self.rewrite_read(*rewrite, record);
         }
         if let ColdAsk::Look(looking) = job.ask {
-            return self.looked(*looking, record);
+            return self.looked(*looking, record, &read_guard(guard));
         }
         let read = record.map(|kv| (kv, LockRecord::read(kv)));
         let (id, token) = match (&job.ask, job.ask.hold(), &read) {
@@ -295,25 +296,38 @@ impl Engine {
         }
     }
 
-    /// A name was looked for in the stead of the cluster that its shard goes to.
-    fn looked(&mut self, mut job: Job, record: Option<&KeyValue>) {
-        match (record, job.look.take()) {
+    /// A name was looked for, in the stead of the cluster that its shard goes to, or because nothing
+    /// more may be granted to whoever asks.
+    fn looked(&mut self, mut job: Job, record: Option<&KeyValue>, guard: &GuardSeen) {
+        let for_another = self.is_to_look(job.look.as_ref());
+        match (record, job.look.take(), guard) {
             // Whoever waits does so there, and not as long as there is nothing more to wait for here.
-            (Some(record), Some(look)) if job.may_wait() && !is_same_client(record, &job) => {
+            (Some(record), Some(look), _)
+                if for_another && job.may_wait() && !is_same_client(record, &job) =>
+            {
                 job.held_there = true;
                 self.acquire_goes_on(self.back_from_look(look).0, job);
             }
-            (Some(record), _) => {
+            (Some(record), ..) => {
                 // It is answered here, so it has no place in any line.
                 job.place = None;
                 self.contended(job, record);
             }
-            (None, Some(look)) => {
+            (None, Some(look), _) if for_another => {
                 let (to, look) = self.back_from_look(look);
                 job.look = Some(look);
                 self.acquire_goes_on(to, job);
             }
-            (None, None) => self.queue_acquire(job),
+            (None, look, GuardSeen::Read(guard, revision))
+                if admits(guard) || self.has_looked(look.as_ref(), *revision) =>
+            {
+                self.fail(job.ticket, Trouble::QuotaFull);
+            }
+            // The shard has begun to move: its name may be held elsewhere by now.
+            (None, look, _) => {
+                job.look = look;
+                self.queue_acquire(job);
+            }
         }
     }
 

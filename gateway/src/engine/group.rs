@@ -1,6 +1,7 @@
 //! One lease group, as the engine knows it: its key, its state, and which of its slots are free.
 
 use crate::engine::arrivals::Arrival;
+use crate::engine::quota::Place;
 use crate::engine::records::{SessionId, SourceRecord, TargetRecord};
 use crate::engine::slot::{SlotState, SlotWord};
 use crate::engine::table::{Group, Slot, Stay};
@@ -116,8 +117,12 @@ impl GroupCtl {
         limits::GROUP_LOCKS_MAX - self.used
     }
 
-    /// Takes a free slot and fills it.
-    pub(crate) fn take_slot(&mut self, fill: impl FnOnce(&mut Slot)) -> Option<SlotIndex> {
+    /// Takes a free slot and fills it, for the owner of this place.
+    pub(crate) fn take_slot(
+        &mut self,
+        place: Place<'_>,
+        fill: impl FnOnce(&mut Slot),
+    ) -> Option<SlotIndex> {
         let mut slots = self.group.slots_mut();
         let is_free = |index: &SlotIndex| {
             slots
@@ -136,6 +141,7 @@ impl GroupCtl {
         };
         self.used += 1;
         fill(slots.get_mut(usize::from(index.0))?);
+        place.keep();
         Some(index)
     }
 
@@ -143,6 +149,7 @@ impl GroupCtl {
     pub(crate) fn take_slot_at(
         &mut self,
         index: SlotIndex,
+        place: Place<'_>,
         fill: impl FnOnce(&mut Slot),
     ) -> Result<(), SlotTaken> {
         let at = usize::from(index.0);
@@ -159,14 +166,14 @@ impl GroupCtl {
             .get_mut(at)
             .filter(|slot| slot.state() == SlotState::Free);
         fill(slot.ok_or(SlotTaken)?);
+        place.keep();
         self.used += 1;
         Ok(())
     }
 
     /// The lock of this slot is certainly not in etcd.
     pub(crate) fn free_slot(&mut self, index: SlotIndex, now: Instant) {
-        self.group
-            .change_slot(index, |slot| slot.word.store(SlotWord::FREE));
+        self.group.free(index);
         self.free.push(index);
         self.used -= 1;
         if self.used == 0 {

@@ -8,7 +8,6 @@ use crate::engine::calls::Purpose;
 use crate::engine::group::{GroupCtl, GroupNumber, GroupState};
 use crate::engine::later::Task;
 use crate::engine::slot::SlotState;
-use crate::engine::table::Group;
 use crate::engine::writes::WriteOp;
 use crate::engine::{Engine, proof};
 use crate::limits;
@@ -172,7 +171,7 @@ impl Engine {
         self.shard_mut(shard).opening = true;
         let id = GroupId(self.rng.next_u64());
         let lease = self.new_lease_id();
-        let group = Group::new(id, Arc::clone(&self.proof));
+        let group = self.table.new_group(id, &self.proof);
         self.groups.insert(GroupCtl::new(
             group,
             shard,

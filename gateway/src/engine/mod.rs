@@ -16,6 +16,7 @@
 //! |---|---|
 //! | `session`, `fence`, `round` | this gateway's liveness in the cluster, and its proofs |
 //! | `shards`, `group`, `groups` | guards, and the lease groups that locks are put on |
+//! | `quota` | how many of them each principal has |
 //! | `writes`, `turns`, `filling` | what is to be written, and what leaves next |
 //! | `bundle`, `batch`, `lanes`, `outcome` | writes as transactions; what came of them |
 //! | `acquire`, `renew`, `ending` | the life of a hold |
@@ -59,6 +60,7 @@ mod onward;
 mod outcome;
 mod owners;
 mod proof;
+mod quota;
 mod records;
 mod rekey;
 mod renew;

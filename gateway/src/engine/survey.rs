@@ -456,7 +456,9 @@ impl Engine {
         });
         let deadline = told.map_or(deadline, |told| deadline.min(told));
         let closed = record.closed.is_some() && !self.proof.mutated(Mutation::ClosedRevived);
-        let placed = ctl.take_slot_at(id.slot(), |slot| {
+        // It is there, whatever its principal's quota is.
+        let place = self.table.quota().admit(record.owner());
+        let placed = ctl.take_slot_at(id.slot(), place, |slot| {
             slot.secret = id.secret();
             slot.name = Some(name);
             slot.token = token;

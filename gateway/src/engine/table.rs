@@ -7,6 +7,7 @@
 
 use crate::engine::mutation::{Mistake, Mutation};
 use crate::engine::proof;
+use crate::engine::quota::Quota;
 use crate::engine::slot::{AtomicSlotWord, SlotState, SlotWord};
 use crate::engine::stats::{RENEWAL_MARGIN_BOUNDS, RenewalMargins};
 use crate::engine::tickets::Trouble;
@@ -22,6 +23,7 @@ use parking_lot::{
     MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 use std::hash::{BuildHasherDefault, Hasher};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -29,10 +31,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub struct Table {
     groups: DashMap<GroupId, Arc<Group>, BuildHasherDefault<RandomIdHasher>>,
+    quota: Arc<Quota>,
 }
 
-/// The hash of a group's id: itself. Ids are drawn evenly by their gateways; a client can only ask
-/// for ids, not put any in.
+/// The hash of an id that is drawn evenly, or made by a hash: itself. No client can choose one: of
+/// groups it can only ask for ids, not put any in, and principals are named by the configuration.
 #[derive(Debug, Default)]
 pub(crate) struct RandomIdHasher(u64);
 
@@ -73,6 +76,8 @@ pub(crate) struct Group {
     /// Its slots are what etcd has. False while a claim loads, and when the group is gone.
     serving: AtomicBool,
     holds: RwLock<Holds>,
+    /// Its slots that are not free are counted there.
+    quota: Arc<Quota>,
 }
 
 /// What a renewal looks at under the group's read lock.
@@ -128,6 +133,38 @@ pub(crate) enum FastRenewal {
 }
 
 impl Table {
+    /// An empty one, of a gateway at which each principal may have so many locks; `None`: any number.
+    pub fn new(principal_locks_max: Option<NonZeroU32>) -> Self {
+        Self {
+            groups: DashMap::default(),
+            quota: Arc::new(Quota::new(principal_locks_max)),
+        }
+    }
+
+    /// How many locks this principal has here: those that are being granted and those that are ending
+    /// are counted too. Zero where there is no quota.
+    pub fn locks_of(&self, principal: &Principal) -> u32 {
+        self.quota.taken(PrincipalTag::of(Some(principal)))
+    }
+
+    pub(crate) fn quota(&self) -> &Quota {
+        &self.quota
+    }
+
+    /// A group of this gateway, which is not among the others yet.
+    pub(crate) fn new_group(&self, id: GroupId, cluster: &Arc<ClusterProof>) -> Arc<Group> {
+        Arc::new(Group {
+            id,
+            serving: AtomicBool::new(false),
+            holds: RwLock::new(Holds {
+                slots: Vec::new(),
+                stay: Stay::new(Arc::clone(cluster)),
+                next: None,
+            }),
+            quota: Arc::clone(&self.quota),
+        })
+    }
+
     /// Renews from memory. `None`: only the engine can answer.
     ///
     /// A promise is made only while the session is proven, for at most the TTL in the record, and
@@ -287,18 +324,6 @@ impl Holds {
 }
 
 impl Group {
-    pub(crate) fn new(id: GroupId, cluster: Arc<ClusterProof>) -> Arc<Self> {
-        Arc::new(Self {
-            id,
-            serving: AtomicBool::new(false),
-            holds: RwLock::new(Holds {
-                slots: Vec::new(),
-                stay: Stay::new(cluster),
-                next: None,
-            }),
-        })
-    }
-
     /// The cluster whose proof counts.
     pub(crate) fn stay(&self) -> Arc<Stay> {
         Arc::clone(&self.holds.read().stay)
@@ -376,6 +401,14 @@ impl Group {
         }
     }
 
+    /// The lock of this slot, which is in use, is certainly not in etcd.
+    pub(crate) fn free(&self, slot: SlotIndex) {
+        self.change_slot(slot, |slot| {
+            slot.word.store(SlotWord::FREE);
+            self.quota.give_back(slot.owner);
+        });
+    }
+
     pub(crate) fn renew(&self, now: Instant, renew: &Renew) -> FastRenewal {
         let holds = self.holds.read();
         let cluster = &holds.stay.cluster;
@@ -424,6 +457,15 @@ impl Group {
             false => until.since(now),
         };
         FastRenewal::Renewed(proof::told(held, now, slot.secret))
+    }
+}
+
+impl Drop for Group {
+    /// What is in it is not this gateway's to look after any more.
+    fn drop(&mut self) {
+        let slots = &self.holds.get_mut().slots;
+        let used = slots.iter().filter(|slot| slot.state() != SlotState::Free);
+        used.for_each(|slot| self.quota.give_back(slot.owner));
     }
 }
 

@@ -132,6 +132,8 @@ pub(crate) enum Trouble {
     LineFull,
     /// The client waits for more names than it may.
     WaitsTooOften,
+    /// The principal has as many locks at this gateway as it may.
+    QuotaFull,
     /// This gateway is about to stop.
     Draining,
 }
@@ -202,6 +204,12 @@ impl Trouble {
                 "this client waits in more lines at once than it may; let some of its requests end \
                  first",
             ),
+            Self::QuotaFull => (
+                Code::QuotaExceeded,
+                1000,
+                "the principal has as many locks at this gateway as it may; release some, or let \
+                 them end, and retry",
+            ),
             Self::Draining => (
                 Code::Draining,
                 100,
@@ -216,7 +224,8 @@ impl Trouble {
             code,
             detail,
             retry_after: Millis::from_ms(retry_after_ms),
-            cluster: Some(Arc::clone(cluster)),
+            // A quota is of all clusters together.
+            cluster: (self != Self::QuotaFull).then(|| Arc::clone(cluster)),
         }
     }
 }

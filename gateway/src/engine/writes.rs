@@ -201,6 +201,8 @@ impl Engine {
             }
             self.send_batch(bundles);
         }
+        // The names of acquires that may not become grants.
+        self.pump_cold();
     }
 
     fn send_batch(&mut self, bundles: Vec<Bundle>) {

@@ -18,6 +18,7 @@ use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use holdfast_store::Store;
 use shard_map::{ClusterName, ShardId, ShardMap};
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::TrySendError;
@@ -34,6 +35,8 @@ pub struct ServiceSettings {
     pub session_ttl: Millis,
     /// The TTL of the leases of groups.
     pub group_ttl: Millis,
+    /// How many locks each principal may have here; `None`: any number.
+    pub principal_locks_max: Option<NonZeroU32>,
     /// The runtime of the engines and of their connections to etcd. Renewals wait for what runs on
     /// theirs, so in production it is another.
     pub engines: Handle,
@@ -80,11 +83,11 @@ impl<C: Clock> LockService<C> {
         forwarding: Arc<dyn Forwarding>,
     ) -> Self {
         Self {
+            table: Arc::new(Table::new(settings.principal_locks_max)),
             settings,
             clock,
             stores: Clusters::new(store_of),
             entropy,
-            table: Arc::default(),
             routes: Arc::new(ArcSwap::from_pointee(Routes::default())),
             changing: Mutex::default(),
             inspections: Places::default(),

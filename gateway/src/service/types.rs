@@ -335,7 +335,7 @@ pub enum ReleaseOutcome {
 /// There is no definite answer. Says nothing about the lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceError {
-    /// What kind; always one of the 503 codes.
+    /// What kind: one of the 503 codes, or `quota_exceeded`.
     pub code: ErrorCode,
     /// What happened, and what to do.
     pub detail: &'static str,

@@ -29,6 +29,8 @@ mod operate;
 #[cfg(test)]
 mod patience;
 #[cfg(test)]
+mod quotas;
+#[cfg(test)]
 mod raw;
 #[cfg(test)]
 mod stop;

@@ -14,6 +14,7 @@ mod forwarding;
 mod holds;
 mod moves;
 mod principals;
+mod quotas;
 mod takeover;
 mod unknown;
 mod waiting;

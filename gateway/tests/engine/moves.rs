@@ -4,7 +4,7 @@
 use holdfast_gateway::engine::{
     Answer, ClusterProof, Effect, Engine, Input, Settings, Table, Ticket, To,
 };
-use holdfast_gateway::names::{ClientId, LockName};
+use holdfast_gateway::names::{ClientId, LockName, Principal};
 use holdfast_gateway::service::{
     Acquire, AcquireOutcome, Grant, Refusal, Release, ReleaseOutcome, Renew, RenewOutcome,
 };
@@ -16,6 +16,7 @@ use shard_map::records::{Guard, GuardState, Identity, Record, keys};
 use shard_map::rollout::arriving;
 use shard_map::{DeploymentId, Epoch, ShardId};
 use std::collections::{HashMap, VecDeque};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 const SHARD: ShardId = ShardId(0);
@@ -43,7 +44,10 @@ struct Pair {
 impl Pair {
     /// A gateway whose sessions are proven; the shard is in `a`.
     fn ready() -> Self {
-        let table = Arc::<Table>::default();
+        Self::with_table(Arc::default())
+    }
+
+    fn with_table(table: Arc<Table>) -> Self {
         let now = Instant::from_ms(1_000_000);
         let engine = |at: usize| {
             let settings = Settings {
@@ -230,11 +234,21 @@ impl Pair {
     }
 
     fn acquire_name(&mut self, at: usize, client: &str, name: &str) -> Ticket {
+        self.acquire_for(None, at, client, name)
+    }
+
+    fn acquire_for(
+        &mut self,
+        principal: Option<&Principal>,
+        at: usize,
+        client: &str,
+        name: &str,
+    ) -> Ticket {
         let acquire = Acquire {
             name: LockName::new(name).unwrap(),
             ttl: Millis::from_secs(30),
             client_id: ClientId::new(client).unwrap(),
-            principal: None,
+            principal: principal.cloned(),
             request_id: None,
             wait: Millis::ZERO,
             metadata: None,
@@ -322,6 +336,33 @@ fn a_held_lock_moves_and_every_renewal_is_answered_from_memory() {
     let again = pair.granted(B, "one");
     assert!(again.already_held);
     assert_eq!((again.lock_id, again.token), (grant.lock_id, grant.token));
+}
+
+#[test]
+fn what_a_principal_has_is_counted_once_while_it_moves_and_where_it_is_then() {
+    let mut pair = Pair::with_table(Arc::new(Table::new(NonZeroU32::new(1))));
+    let p = Principal::new("p");
+    let ticket = pair.acquire_for(Some(&p), A, "one", "n");
+    let grant = pair.grant_of(ticket);
+    pair.shard_leaves();
+    pair.run_with(6_000, |pair| assert_eq!(pair.table.locks_of(&p), 1));
+    assert_eq!(pair.records(), [0, 1]);
+    for at in [A, B] {
+        let ticket = pair.acquire_for(Some(&p), at, "one", "another");
+        pair.run(200);
+        match pair.answers.remove(&ticket) {
+            Some(Answer::Acquire(Err(error))) => {
+                assert_eq!(error.code.as_str(), "quota_exceeded");
+            }
+            other => panic!("{other:?}"),
+        }
+        let ticket = pair.acquire_for(Some(&p), at, "one", "n");
+        assert_eq!(pair.grant_of(ticket).lock_id, grant.lock_id);
+    }
+    let ticket = pair.release(B, &grant);
+    pair.run(200);
+    assert!(pair.is_released(ticket));
+    assert_eq!(pair.table.locks_of(&p), 0);
 }
 
 #[test]

@@ -15,7 +15,8 @@ fn two_gateways() -> World {
     world
 }
 
-fn of(principal: Option<&str>, client: &str, name: &str) -> Acquire {
+/// A wish of this principal.
+pub fn of(principal: Option<&str>, client: &str, name: &str) -> Acquire {
     Acquire {
         principal: principal.map(Principal::new),
         ..wish(client, name)

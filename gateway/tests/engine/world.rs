@@ -19,6 +19,7 @@ use holdfast_store::{
 use shard_map::records::{Guard, Identity, Record, keys};
 use shard_map::{DeploymentId, ShardCount, ShardId};
 use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 pub const SESSION_TTL: u64 = 9_000;
@@ -108,6 +109,7 @@ pub struct World {
     /// Watches tell nothing.
     pub watches_lost: bool,
     counter: u64,
+    principal_locks_max: Option<NonZeroU32>,
 }
 
 pub fn deployment() -> DeploymentId {
@@ -117,6 +119,15 @@ pub fn deployment() -> DeploymentId {
 impl World {
     /// So many gateways that have just started, over a cluster with guards for every shard.
     pub fn new(gateways: usize) -> Self {
+        Self::with(gateways, None)
+    }
+
+    /// As [`World::new`], and a principal may have so many locks at each gateway.
+    pub fn with_quota(gateways: usize, locks_max: u32) -> Self {
+        Self::with(gateways, NonZeroU32::new(locks_max))
+    }
+
+    fn with(gateways: usize, principal_locks_max: Option<NonZeroU32>) -> Self {
         let mut world = Self {
             now: 1_000_000,
             model: Model::new(1, 1),
@@ -133,6 +144,7 @@ impl World {
             watches: BTreeMap::new(),
             watches_lost: false,
             counter: 0,
+            principal_locks_max,
         };
         let identity = Identity {
             deployment: deployment(),
@@ -246,7 +258,7 @@ impl World {
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&self.counter.to_be_bytes());
         let entry = &mut self.gateways[gateway];
-        entry.table = Arc::default();
+        entry.table = Arc::new(Table::new(self.principal_locks_max));
         entry.proof = ClusterProof::new("a".into());
         entry.life += 1;
         entry.stopped = false;

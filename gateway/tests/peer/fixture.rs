@@ -121,6 +121,7 @@ impl World {
             peer_url: format!("{scheme}://{address}"),
             session_ttl: Millis::from_secs(9),
             group_ttl: Millis::from_secs(1800),
+            principal_locks_max: None,
             engines: tokio::runtime::Handle::current(),
         };
         let secret = PeerSecret::from_file(secret).unwrap();
