@@ -13,6 +13,7 @@ mod forced;
 mod forwarding;
 mod holds;
 mod moves;
+mod pair;
 mod principals;
 mod quotas;
 mod takeover;
