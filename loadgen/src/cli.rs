@@ -38,7 +38,8 @@ pub(crate) enum Command {
 
     /// Measure how long it takes from a release until the next in line has the lock.
     ///
-    /// Also measures a plain acquire on the same gateways, one at a time, and prints both. With several
+    /// Also measures a plain acquire on the same gateways, one at a time, and prints both: of a busy
+    /// machine, one write after the other, and of a rested one, each after a pause of 60 ms. With several
     /// gateways the lock goes round them.
     HandOver(HandOverArgs),
 
