@@ -24,6 +24,7 @@ pub use txn::{
     Compare, Condition, Get, GetReply, KeyValue, Put, Relation, Txn, TxnOp, TxnOpReply, TxnReply,
 };
 
+use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use std::time::Duration;
@@ -41,6 +42,26 @@ pub trait Store: Send + Sync + 'static {
     /// A watch is a hint, never the truth: it may end at any time ([`WatchEvent::Ended`] is its
     /// last item), and a reader that misses events must read again.
     fn watch(&self, range: KeyRange, from: Option<Revision>) -> BoxStream<'static, WatchEvent>;
+
+    /// Waits until the key is deleted at revision `from` or later; that it was so already is told, too.
+    ///
+    /// A hint, as a watch is: it also ends when nothing can be told any more. Begins when it is first
+    /// polled.
+    fn gone(&self, key: Key, from: Revision) -> BoxFuture<'static, ()> {
+        let events = self.watch(KeyRange::one(key), Some(from));
+        Box::pin(until_deleted(events, from))
+    }
+}
+
+/// Follows a key until it is deleted at `from` or later, or nothing is told any more.
+async fn until_deleted(mut events: BoxStream<'static, WatchEvent>, from: Revision) {
+    while let Some(event) = events.next().await {
+        match event {
+            WatchEvent::Delete(_, at) if at >= from => return,
+            WatchEvent::Ended(_) => return,
+            WatchEvent::Delete(..) | WatchEvent::Put(_) => {}
+        }
+    }
 }
 
 /// What a watch reports.

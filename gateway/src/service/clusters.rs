@@ -8,7 +8,7 @@ use crate::service::StoreOf;
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use holdfast_store::{KeyRange, Op, Reply, Revision, Store, StoreError, WatchEvent};
+use holdfast_store::{Key, KeyRange, Op, Reply, Revision, Store, StoreError, WatchEvent};
 use shard_map::{Cluster, ClusterName, ShardMap};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -95,6 +95,10 @@ impl Store for Exchangeable {
 
     fn watch(&self, range: KeyRange, from: Option<Revision>) -> BoxStream<'static, WatchEvent> {
         self.0.load().watch(range, from)
+    }
+
+    fn gone(&self, key: Key, from: Revision) -> BoxFuture<'static, ()> {
+        self.0.load().gone(key, from)
     }
 }
 

@@ -1,8 +1,7 @@
 //! Keys that are watched until they are deleted, one for a name.
 
 use crate::names::LockName;
-use futures::StreamExt as _;
-use holdfast_store::{Key, KeyRange, Revision, Store, WatchEvent};
+use holdfast_store::{Key, Revision, Store};
 use std::collections::HashMap;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -39,7 +38,7 @@ impl Watches {
 
     /// Watches this key from after that revision on, instead of what was watched for the name.
     pub(super) fn begin(&mut self, store: &dyn Store, name: LockName, key: Key, from: Revision) {
-        let mut events = store.watch(KeyRange::one(key.clone()), Some(from));
+        let gone = store.gone(key.clone(), from);
         self.begun += 1;
         let (freed, watch) = (self.freed.clone(), self.begun);
         let told = Freed {
@@ -48,13 +47,7 @@ impl Watches {
             watch,
         };
         let watching = tokio::spawn(async move {
-            while let Some(event) = events.next().await {
-                match event {
-                    WatchEvent::Put(_) => {}
-                    // A watch that breaks may have missed it.
-                    WatchEvent::Delete(..) | WatchEvent::Ended(_) => break,
-                }
-            }
+            gone.await;
             // The engine may have ended.
             let _ = freed.send(told);
         });

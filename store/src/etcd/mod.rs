@@ -25,7 +25,7 @@ mod watch;
 pub use config::{ConfigError, Credentials, EtcdConfig, EtcdTls, TlsIdentity};
 pub use version::EtcdVersion;
 
-use crate::{KeyRange, Op, Reply, Revision, Store, StoreError, WatchEvent};
+use crate::{Key, KeyRange, Op, Reply, Revision, Store, StoreError, WatchEvent};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use pool::Pool;
@@ -72,5 +72,9 @@ impl Store for EtcdStore {
 
     fn watch(&self, range: KeyRange, from: Option<Revision>) -> BoxStream<'static, WatchEvent> {
         watch::watch(Arc::clone(&self.pool), range, from)
+    }
+
+    fn gone(&self, key: Key, from: Revision) -> BoxFuture<'static, ()> {
+        Box::pin(watch::gone(Arc::clone(&self.pool), key, from))
     }
 }

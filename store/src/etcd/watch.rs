@@ -1,12 +1,15 @@
 //! Follows changes of keys.
 
 use super::attempts::{Attempts, Connection};
-use super::call::conclude;
+use super::call::{call, conclude};
 use super::failure::{self, Failure};
 use super::link::REPLY_BYTES_MAX;
 use super::pool::{Lane, Pool};
 use super::reply;
-use crate::{DefiniteError, Key, KeyRange, Revision, StoreError, WatchEvent};
+use crate::{
+    DefiniteError, Get, Key, KeyRange, Op, Reply, Revision, StoreError, Txn, TxnOpReply,
+    WatchEvent, until_deleted,
+};
 use etcd_client::proto::{PbEvent, PbWatchResponse};
 use etcd_client::{EventType, WatchOptions, WatchStream};
 use futures::stream::{self, BoxStream, StreamExt};
@@ -21,6 +24,8 @@ struct Following {
     pool: Arc<Pool>,
     connection: Connection,
     messages: WatchStream,
+    /// That of the cluster when the watch began.
+    began_at: Revision,
 }
 
 /// The changes of the keys in `range` from `from` on. Begins when it is first polled, and cancels
@@ -31,22 +36,60 @@ pub(super) fn watch(
     from: Option<Revision>,
 ) -> BoxStream<'static, WatchEvent> {
     let begin = async move {
-        let mut attempts = Attempts::default();
-        let opening = open(&pool, &range, from, &mut attempts);
-        match tokio::time::timeout(OPEN_TIMEOUT, opening).await {
-            Ok(Ok(following)) => follow(following).boxed(),
-            Ok(Err(error)) => ended(error.to_string()).boxed(),
-            Err(_) => {
-                pool.gave_up(&attempts);
-                ended(format!("not confirmed within {OPEN_TIMEOUT:?}")).boxed()
-            }
+        match begin(pool, &range, from).await {
+            Ok(following) => follow(following).boxed(),
+            Err(why) => stream::iter([WatchEvent::Ended(why)]).boxed(),
         }
     };
     stream::once(begin).flatten().boxed()
 }
 
-fn ended(why: String) -> impl stream::Stream<Item = WatchEvent> {
-    stream::iter([WatchEvent::Ended(why)])
+/// See [`Store::gone`](crate::Store::gone). A watch from `from` on would tell it too, but etcd sees to
+/// watches that begin in its past only ten times a second, and in a busy cluster each of them does. So
+/// the key is watched from now on, and what that may have missed is read.
+pub(super) async fn gone(pool: Arc<Pool>, key: Key, from: Revision) {
+    let range = KeyRange::one(key);
+    let Ok(following) = begin(Arc::clone(&pool), &range, None).await else {
+        return;
+    };
+    if following.began_at >= from && was_gone(&pool, range, from).await {
+        return;
+    }
+    until_deleted(follow(following).boxed(), from).await;
+}
+
+/// Whether the key was deleted at `from` or later, as far as a read can tell.
+async fn was_gone(pool: &Pool, range: KeyRange, from: Revision) -> bool {
+    let read = Op::Txn(Txn::read([Get::keys(range)]));
+    let op = match call(pool, &read, OPEN_TIMEOUT).await {
+        Ok(Reply::Txn(reply)) => reply.ops.into_iter().next(),
+        // Nothing can be told.
+        _ => return true,
+    };
+    match op {
+        Some(TxnOpReply::Get(get)) => match get.kvs.first() {
+            // It was put anew.
+            Some(kv) => kv.create_revision >= from,
+            None => true,
+        },
+        _ => true,
+    }
+}
+
+async fn begin(
+    pool: Arc<Pool>,
+    range: &KeyRange,
+    from: Option<Revision>,
+) -> Result<Following, String> {
+    let mut attempts = Attempts::default();
+    let opening = open(&pool, range, from, &mut attempts);
+    match tokio::time::timeout(OPEN_TIMEOUT, opening).await {
+        Ok(opened) => opened.map_err(|error| error.to_string()),
+        Err(_) => {
+            pool.gave_up(&attempts);
+            Err(format!("not confirmed within {OPEN_TIMEOUT:?}"))
+        }
+    }
 }
 
 async fn open(
@@ -58,12 +101,13 @@ async fn open(
     loop {
         let connection = pool.acquire(Lane::Watches, attempts).await?;
         match create(&connection, range, from).await {
-            Ok(messages) => {
+            Ok((messages, began_at)) => {
                 pool.answered(&connection);
                 return Ok(Following {
                     pool: Arc::clone(pool),
                     connection,
                     messages,
+                    began_at,
                 });
             }
             Err(failure) => {
@@ -79,7 +123,7 @@ async fn create(
     connection: &Connection,
     range: &KeyRange,
     from: Option<Revision>,
-) -> Result<WatchStream, Failure> {
+) -> Result<(WatchStream, Revision), Failure> {
     // Large revisions come in pieces, so that none exceeds the limit for a reply.
     let mut options = WatchOptions::new().with_fragment();
     if let Some(end) = &range.end {
@@ -95,7 +139,10 @@ async fn create(
     let first = messages.message().await;
     match first.map_err(|error| failure::of_client_error(&error))? {
         Some(created) if created.canceled() => Err(refused(created.cancel_reason())),
-        Some(_) => Ok(messages),
+        Some(created) => match reply::header(created.0.header) {
+            Ok(header) => Ok((messages, header.revision)),
+            Err(malformed) => Err(Failure::Unknown(malformed.to_string())),
+        },
         None => Err(Failure::Unknown("the watch ended at once".to_owned())),
     }
 }

@@ -82,6 +82,8 @@ checks! {
         a_watch_from_now_on_tells_nothing_of_the_past
         a_watch_tells_the_end_of_a_lease_key_by_key
         a_watch_from_a_compacted_revision_ends
+        the_end_of_a_key_is_told_whether_it_comes_or_was_before
+        what_was_deleted_before_the_asked_revision_is_awaited_anew
     }
     alarms {
         without_space_direct_puts_and_grants_are_ambiguous_and_all_else_passes

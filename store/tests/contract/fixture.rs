@@ -3,8 +3,9 @@
 
 use crate::ops::{all, get, put, put_on, read};
 use crate::target::Target;
-use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use holdfast_store::{
     DefiniteError, Header, Key, KeyRange, KeyValue, LeaseId, Op, Reply, Revision, StoreError, Txn,
     TxnReply, WatchEvent,
@@ -161,6 +162,16 @@ impl Fixture {
 
     pub(crate) fn watch_range(&self, range: KeyRange, from: Option<Revision>) -> Watch {
         Watch(self.target.store().watch(range, from))
+    }
+
+    /// Waits until the key is deleted at `from` or later.
+    pub(crate) fn gone(&self, key: &Key, from: Revision) -> BoxFuture<'static, ()> {
+        let gone = self.target.store().gone(key.clone(), from);
+        async move {
+            let told = tokio::time::timeout(LIMIT, gone).await;
+            told.expect("nothing is said of the end of the key");
+        }
+        .boxed()
     }
 }
 

@@ -99,3 +99,35 @@ pub(super) async fn a_watch_from_a_compacted_revision_ends(f: Fixture) {
     assert_eq!(lost.next().await, None);
     assert_eq!(f.watch(Some(last)).take(1).await, [(true, a, last)]);
 }
+
+pub(super) async fn the_end_of_a_key_is_told_whether_it_comes_or_was_before(f: Fixture) {
+    let [key, other] = ["key", "other"].map(|name| f.key(name));
+    let put_at = f.put(&key).await;
+    let from = Revision(put_at.0 + 1);
+    // Something else happens, so that etcd is past the asked revision.
+    f.put(&other).await;
+    let comes = f.gone(&key, from);
+    let (gone, ()) = tokio::join!(tokio::spawn(comes), async {
+        f.txn(all([delete(&key)])).await;
+    });
+    gone.unwrap();
+    f.gone(&key, from).await;
+    f.put(&key).await;
+    f.gone(&key, from).await;
+}
+
+pub(super) async fn what_was_deleted_before_the_asked_revision_is_awaited_anew(f: Fixture) {
+    let key = f.key("key");
+    f.put(&key).await;
+    f.txn(all([delete(&key)])).await;
+    let put_at = f.put(&key).await;
+    let mut gone = f.gone(&key, Revision(put_at.0 + 1));
+    // What another watch hears is told after the key is watched.
+    for _ in 0..3 {
+        assert!(futures::poll!(&mut gone).is_pending());
+        let put_again = f.put(&key).await;
+        f.watch(Some(put_again)).take(1).await;
+    }
+    f.txn(all([delete(&key)])).await;
+    gone.await;
+}
