@@ -163,7 +163,7 @@ pub const BUNDLE_OPS_MAX: usize = 16;
 /// Compares of a write in a bundle: a grant's, of lock and waiters.
 pub const COMPARES_PER_WRITE: usize = 2;
 /// The longest list in a write's own nested transaction inside a bundle: a waiter's compares of lock, own
-/// key, and those before it.
+/// key, and those before it; and what it does, put the lock, delete its key, and read who is next.
 pub const NESTED_OPS_MAX: usize = 3;
 /// After a name was asked for that was not free, the grants of its shard stand alone for so long.
 pub const CONTENDED_TIME: Millis = Millis::from_ms(1_000);

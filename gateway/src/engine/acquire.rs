@@ -8,7 +8,8 @@ use crate::engine::line::Place;
 use crate::engine::looking::Shown;
 use crate::engine::mutation::Mutation;
 use crate::engine::onward::Look;
-use crate::engine::records::LockRecord;
+use crate::engine::outcome::Found;
+use crate::engine::records::{self, LockRecord};
 use crate::engine::renew::{RewriteFor, Whereabouts};
 use crate::engine::slot::{SlotState, SlotWord};
 use crate::engine::step::Left;
@@ -236,6 +237,28 @@ impl Engine {
         Secret(u128::from(self.rng.next_u64()) << 64 | u128::from(self.rng.next_u64()))
     }
 
+    /// The grant, one that stands alone, is in etcd, written at `revision`. A waiter's has read then who
+    /// is first in line.
+    pub(crate) fn grant_came_back(&mut self, grant: Grant, found: &Found, revision: Revision) {
+        let name = grant.job.acquire.name.clone();
+        let shown = grant.job.place.map(|_| Shown {
+            revision,
+            record: Some(KeyValue {
+                key: records::lock_key(name.as_str()),
+                value: grant.record.clone(),
+                create_revision: revision,
+                mod_revision: revision,
+                version: 1,
+                lease: self.groups.get(grant.at.group).map(|ctl| ctl.lease),
+            }),
+            head: found.last().cloned(),
+        });
+        self.grant_landed(grant, revision);
+        if let Some(shown) = shown {
+            self.shown_by_grant(&name, &shown);
+        }
+    }
+
     /// The grant is in etcd, written at `revision`.
     ///
     /// The hold's time counts from when the gateway was asked, as the client counts from when it
@@ -254,7 +277,7 @@ impl Engine {
         } = grant;
         behind.into_iter().for_each(|job| self.queue_acquire(job));
         let waits = match job.place {
-            Some(place) => self.served(&job.acquire.name, place, job.ticket),
+            Some(place) => self.served(&job.acquire.name, place, job.ticket, revision),
             None => self.tickets.is_wanted(job.ticket),
         };
         let Some(ctl) = self.groups.get(at.group).filter(|_| pending) else {

@@ -168,6 +168,8 @@ impl Engine {
             Some(place) => {
                 compare.extend(self.waiter_compares(name, place));
                 then.extend(self.waiter_gone(name, place));
+                // Whoever is first now is known before the lock is released.
+                then.push(self.read_head(name));
                 or_else.push(self.read_head(name));
             }
             None if self.mutated(Mutation::NewcomerOvertakes) => {}

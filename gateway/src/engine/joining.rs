@@ -145,7 +145,7 @@ impl Engine {
         };
         let mut then: Vec<_> = join.places().zip(&join.jobs).map(put).collect();
         let lock = KeyRange::one(records::lock_key(name));
-        then.push(TxnOp::Get(Get::keys(lock)));
+        then.push(TxnOp::Get(Get::all(lock)));
         then.push(TxnOp::Get(head_of(name)));
         Txn {
             compare: vec![Compare::absent(later)],

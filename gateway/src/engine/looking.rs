@@ -5,7 +5,10 @@ use crate::engine::acquire::{Job, free_in_at_most};
 use crate::engine::calls::as_txn;
 use crate::engine::line::{Busy, Head, Place};
 use crate::engine::records::{self, LockRecord};
+use crate::engine::renew::Whereabouts;
 use crate::engine::shards::{GuardSeen, admits, read_guard};
+use crate::engine::slot::SlotState;
+use crate::engine::table::Slot;
 use crate::engine::waiting::head_of;
 use crate::engine::{Effect, Engine};
 use crate::limits;
@@ -124,6 +127,14 @@ impl Engine {
         }
     }
 
+    /// As [`Engine::shown`], of what a waiter's own grant has read: nobody else has to look for that.
+    pub(crate) fn shown_by_grant(&mut self, name: &LockName, shown: &Shown) {
+        if let Some(line) = self.lines.get_mut(name) {
+            line.look_now = !line.timed_out.is_empty();
+        }
+        self.shown(name, shown);
+    }
+
     /// A linearizable read has shown who holds the name, and who is at the head of its line.
     pub(crate) fn shown(&mut self, name: &LockName, shown: &Shown) {
         let own_lease = shown.head.as_ref().and_then(|kv| kv.lease);
@@ -197,13 +208,29 @@ impl Engine {
         }
     }
 
-    /// Watches what stands before the first of this gateway's: the lock, or the head of the line.
+    /// Whether the hold with this record ends through this engine, which tells its line then.
+    fn tells_end_of(&self, record: &KeyValue) -> bool {
+        let Some((_, id)) = LockRecord::read(record) else {
+            return false;
+        };
+        let Whereabouts::Slot(at) = self.whereabouts(&id) else {
+            return false;
+        };
+        let ctl = self.groups.get(at.group);
+        let state = ctl.and_then(|ctl| ctl.group.with_slot(at.slot, Slot::state));
+        // One that is free by now was told of before this was read.
+        state.is_some_and(|state| state.is_hold() || state == SlotState::Ending)
+    }
+
+    /// Watches what stands before the first of this gateway's: the lock, unless it is held here, or the
+    /// head of the line.
     pub(crate) fn watch_line(&mut self, name: &LockName, shown: &Shown) {
         let Some(line) = self.lines.get(name) else {
             return;
         };
         let wanted = match (line.head, &shown.record, &shown.head) {
             _ if line.standing.is_empty() => None,
+            (Head::Mine, Some(record), _) if self.tells_end_of(record) => None,
             (Head::Mine, Some(record), _) => Some(record.key.clone()),
             (Head::Other(_), _, Some(head)) => Some(head.key.clone()),
             _ => None,

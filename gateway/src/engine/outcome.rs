@@ -55,6 +55,11 @@ impl Found {
     pub(crate) fn get(&self, at: usize) -> Option<&KeyValue> {
         self.0.get(at)?.as_ref()
     }
+
+    /// What was asked for last.
+    pub(crate) fn last(&self) -> Option<&KeyValue> {
+        self.0.last()?.as_ref()
+    }
 }
 
 impl Engine {
@@ -117,6 +122,9 @@ impl Engine {
             WriteOp::Join(join) if succeeded => {
                 let shown = join.shown(found, header.revision);
                 self.joined(*join, Some(shown));
+            }
+            WriteOp::Grant(grant) if succeeded => {
+                self.grant_came_back(*grant, found, header.revision);
             }
             op if succeeded => self.op_done(op, header),
             op => self.op_refused(op, found, header.revision),

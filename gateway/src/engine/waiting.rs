@@ -8,10 +8,12 @@
 //! none before it; then the lock is put and the key deleted, in one step. Newcomers compare that there
 //! is no waiter, so nobody overtakes.
 //!
-//! **When to try** is told by a watch: on the lock's key for the head, on the head's key for those behind
-//! other gateways' waiters; and by the end of a hold of this gateway. What tells it is a hint. Every line
-//! is looked at from time to time anyway, with one linearizable read of the record and the first key.
-//! So one release makes one attempt, and a hint that is lost costs a little time.
+//! **When to try** is told by the end of a hold of this gateway; and by a watch, on the lock's key for the
+//! head where another gateway has the lock, on the head's key for those behind other gateways' waiters.
+//! What tells it is a hint. Every line is looked at from time to time anyway, with one linearizable read
+//! of the record and the first key. So one release makes one attempt, and a hint that is lost costs a
+//! little time. A grant reads who is first after it: at one gateway a lock changes hands in two writes,
+//! and nothing is read or watched between.
 //!
 //! **Leaving**: with the grant, when the wait is over, when the client has gone, or with the session,
 //! from whose leases the keys hang. A grant that nobody waits for any more is undone. Where the shard
@@ -194,8 +196,14 @@ impl Engine {
         TxnOp::Get(head_of(name))
     }
 
-    /// The waiter has the lock. Tells whether anybody still waits for it.
-    pub(crate) fn served(&mut self, name: &LockName, place: Place, ticket: Ticket) -> bool {
+    /// The waiter has the lock since this revision. Tells whether anybody still waits for it.
+    pub(crate) fn served(
+        &mut self,
+        name: &LockName,
+        place: Place,
+        ticket: Ticket,
+        revision: Revision,
+    ) -> bool {
         let waits = self.lines.has(ticket);
         let mut lease = None;
         if let Some(line) = self.lines.get_mut(name)
@@ -206,7 +214,7 @@ impl Engine {
             }
             line.busy = Busy::No;
             line.head = Head::Unknown;
-            line.as_of = self.seen;
+            line.as_of = revision;
             line.try_now = false;
             line.look_now = true;
         }

@@ -1,5 +1,6 @@
 //! Shards that move.
 
+use crate::holds::refused;
 use crate::pair::{A, B, NAMES, Pair, SHARD, puts, writes};
 use holdfast_gateway::engine::{Answer, Input, Table};
 use holdfast_gateway::names::Principal;
@@ -77,6 +78,34 @@ fn a_name_that_is_held_where_its_shard_comes_from_is_refused_where_it_goes() {
         "re-entry goes to the owner"
     );
     assert!(pair.renews_from_memory(&grant));
+}
+
+/// There is no record of it here, as there is none of a name that is free.
+#[test]
+fn a_wait_in_vain_for_a_name_that_is_held_where_its_shard_comes_from_is_not_told_that_it_is_free() {
+    // Those who came before the shard left, and those who came afterwards, with the old map and the new.
+    for (at, before) in [(A, true), (A, false), (B, false)] {
+        let mut pair = Pair::ready();
+        pair.withheld = |at, op| at == B && puts(op, "arriving");
+        pair.granted(A, "one");
+        if !before {
+            pair.shard_leaves();
+        }
+        let ticket = pair.wait_for_name(at, "two", 2_000);
+        if before {
+            pair.run(500);
+            pair.shard_leaves();
+        }
+        pair.run(2_300);
+        let (reason, free_in) = match pair.answers.remove(&ticket) {
+            Some(Answer::Acquire(Ok(outcome))) => refused(outcome),
+            other => panic!("{other:?}"),
+        };
+        assert!(matches!(reason, Refusal::Timeout(_)), "{reason:?}");
+        // The hold has a TTL of 30 s, and began less than 4 s ago.
+        assert!(free_in >= 26_000, "{}, {before}: {free_in}", NAMES[at]);
+        assert_eq!(pair.records(), [1, 0]);
+    }
 }
 
 #[test]

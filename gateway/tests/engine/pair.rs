@@ -1,10 +1,11 @@
 //! Two clusters, one gateway with an engine for each, and no time between a call and its reply unless
 //! a test withholds it.
 
+use crate::world::wish;
 use holdfast_gateway::engine::{
     Answer, ClusterProof, Effect, Engine, Input, Settings, Table, Ticket, To,
 };
-use holdfast_gateway::names::{ClientId, LockName, Principal};
+use holdfast_gateway::names::Principal;
 use holdfast_gateway::service::{Acquire, AcquireOutcome, Grant, Release, ReleaseOutcome, Renew};
 use holdfast_gateway::time::{Instant, Millis};
 use holdfast_store::{
@@ -243,13 +244,17 @@ impl Pair {
         name: &str,
     ) -> Ticket {
         let acquire = Acquire {
-            name: LockName::new(name).unwrap(),
-            ttl: Millis::from_secs(30),
-            client_id: ClientId::new(client).unwrap(),
             principal: principal.cloned(),
-            request_id: None,
-            wait: Millis::ZERO,
-            metadata: None,
+            ..wish(client, name)
+        };
+        self.ask(at, |ticket| Input::Acquire(ticket, SHARD, acquire))
+    }
+
+    /// Asks for "n", and waits for it for so long.
+    pub fn wait_for_name(&mut self, at: usize, client: &str, wait_ms: u64) -> Ticket {
+        let acquire = Acquire {
+            wait: Millis::from_ms(wait_ms),
+            ..wish(client, "n")
         };
         self.ask(at, |ticket| Input::Acquire(ticket, SHARD, acquire))
     }

@@ -16,6 +16,13 @@ fn two_gateways() -> World {
     world
 }
 
+/// Two gateways, and "n" held by "holder" at the first of them.
+fn held() -> (World, Grant) {
+    let mut world = two_gateways();
+    let hold = world.hold(0, wish("holder", "n"));
+    (world, hold)
+}
+
 fn attempts(world: &World) -> u64 {
     (0..2)
         .map(|gateway| world.stats(gateway).wait_attempts.get())
@@ -47,8 +54,7 @@ fn stand(world: &mut World, gateway: usize, client: &str) -> Ticket {
 #[test]
 fn a_waiter_gets_the_lock_when_it_is_released_with_its_full_ttl_and_one_attempt() {
     for gateway in 0..2 {
-        let mut world = two_gateways();
-        let hold = world.hold(0, wish("c1", "n"));
+        let (mut world, hold) = held();
         let waiter = stand(&mut world, gateway, "c2");
         world.run(5_000);
         assert!(!world.has_answered(waiter));
@@ -66,6 +72,34 @@ fn a_waiter_gets_the_lock_when_it_is_released_with_its_full_ttl_and_one_attempt(
     }
 }
 
+/// The release is one write and the grant another, and the grant has read who is next.
+#[test]
+fn at_the_holders_gateway_a_lock_changes_hands_in_two_writes_without_a_watch_or_a_look() {
+    let (mut world, mut hold) = held();
+    world.watches_lost = true;
+    let clients = ["c1", "c2", "c3", "c4"];
+    let waiters = clients.map(|client| stand(&mut world, 0, client));
+    let looks = count_looks(&mut world, 0, 1);
+    for waiter in waiters {
+        let (before, began) = (attempts(&world), world.now);
+        world.release(0, &hold).unwrap();
+        hold = served(&mut world, waiter, 100);
+        assert_eq!(world.now - began, 4, "each write takes 2 ms there and back");
+        assert_eq!(attempts(&world) - before, 1);
+    }
+    assert_eq!(looks.get(), 0);
+}
+
+#[test]
+fn at_another_gateway_a_watch_tells_of_the_release_and_nobody_looks() {
+    let (mut world, hold) = held();
+    let waiter = stand(&mut world, 1, "c1");
+    let looks = count_looks(&mut world, 1, 1);
+    world.release(0, &hold).unwrap();
+    served(&mut world, waiter, 10);
+    assert_eq!(looks.get(), 0);
+}
+
 #[test]
 fn a_name_that_is_free_is_granted_at_once_to_one_that_would_wait() {
     let mut world = two_gateways();
@@ -79,8 +113,7 @@ fn a_name_that_is_free_is_granted_at_once_to_one_that_would_wait() {
 
 #[test]
 fn waiters_are_served_in_their_order_across_gateways_with_one_attempt_for_each_release() {
-    let mut world = two_gateways();
-    let mut hold = world.hold(0, wish("c", "n"));
+    let (mut world, mut hold) = held();
     let clients: Vec<String> = (0..12).map(|at| format!("c{at}")).collect();
     // By turns, and some of one gateway in a row.
     let gateways = [0, 1, 0, 1, 1, 1, 0, 0, 1, 0, 1, 1];
@@ -105,8 +138,7 @@ fn waiters_are_served_in_their_order_across_gateways_with_one_attempt_for_each_r
 
 #[test]
 fn a_newcomer_does_not_overtake() {
-    let mut world = two_gateways();
-    let hold = world.hold(0, wish("c1", "n"));
+    let (mut world, hold) = held();
     let waiter = stand(&mut world, 1, "c2");
     world.watches_lost = true;
     world.release(0, &hold).unwrap();
@@ -121,8 +153,7 @@ fn a_newcomer_does_not_overtake() {
 
 #[test]
 fn a_hint_that_is_lost_costs_less_than_a_second() {
-    let mut world = two_gateways();
-    let hold = world.hold(0, wish("c1", "n"));
+    let (mut world, hold) = held();
     let waiter = stand(&mut world, 1, "c2");
     let behind = stand(&mut world, 0, "c3");
     world.run(3_000);
@@ -156,8 +187,7 @@ fn a_wait_in_vain_ends_in_time_and_tells_when_the_hold_may_end() {
 
 #[test]
 fn whoever_goes_away_leaves_the_line_at_once() {
-    let mut world = two_gateways();
-    let hold = world.hold(0, wish("c1", "n"));
+    let (mut world, hold) = held();
     let first = stand(&mut world, 0, "c2");
     let second = stand(&mut world, 1, "c3");
     let third = stand(&mut world, 0, "c4");
@@ -173,8 +203,7 @@ fn whoever_goes_away_leaves_the_line_at_once() {
 
 #[test]
 fn a_grant_that_races_a_disconnect_is_undone() {
-    let mut world = two_gateways();
-    let hold = world.hold(0, wish("c1", "n"));
+    let (mut world, hold) = held();
     let gone = stand(&mut world, 1, "c2");
     let next = stand(&mut world, 0, "c3");
     world.run(1_000);
@@ -194,8 +223,7 @@ fn a_grant_that_races_a_disconnect_is_undone() {
 
 #[test]
 fn a_grant_that_reaches_nobody_is_undone() {
-    let mut world = two_gateways();
-    let hold = world.hold(0, wish("c1", "n"));
+    let (mut world, hold) = held();
     let first = stand(&mut world, 1, "c2");
     let next = stand(&mut world, 0, "c3");
     world.release(0, &hold).unwrap();
@@ -206,8 +234,7 @@ fn a_grant_that_reaches_nobody_is_undone() {
 
 #[test]
 fn a_hold_that_its_client_has_entered_again_is_not_taken_back() {
-    let mut world = two_gateways();
-    let hold = world.hold(0, wish("c1", "n"));
+    let (mut world, hold) = held();
     let first = stand(&mut world, 1, "c2");
     world.release(0, &hold).unwrap();
     let lost = served(&mut world, first, 100);
@@ -225,8 +252,7 @@ fn a_hold_that_its_client_has_entered_again_is_not_taken_back() {
 
 #[test]
 fn whoever_goes_away_before_it_stands_in_line_is_not_put_there() {
-    let mut world = two_gateways();
-    let hold = world.hold(0, wish("c1", "n"));
+    let (mut world, hold) = held();
     let gone = world.begin_acquire(1, patient("c2", "n", 25_000));
     world.give(1, Input::Abandoned(gone));
     world.run(2_000);
@@ -241,8 +267,7 @@ fn whoever_goes_away_before_it_stands_in_line_is_not_put_there() {
 
 #[test]
 fn the_waiters_of_a_gateway_that_dies_hold_up_nobody_for_longer_than_its_session() {
-    let mut world = two_gateways();
-    let hold = world.hold(0, wish("c1", "n"));
+    let (mut world, hold) = held();
     stand(&mut world, 1, "c2");
     let behind = stand(&mut world, 0, "c3");
     world.kill(1);
@@ -252,8 +277,7 @@ fn the_waiters_of_a_gateway_that_dies_hold_up_nobody_for_longer_than_its_session
 
 #[test]
 fn the_waiters_of_a_gateway_that_stops_are_told_and_hold_up_nobody() {
-    let mut world = two_gateways();
-    let hold = world.hold(0, wish("c1", "n"));
+    let (mut world, hold) = held();
     let stopped = stand(&mut world, 1, "c2");
     let behind = stand(&mut world, 0, "c3");
     world.give(1, Input::Stop);
@@ -270,8 +294,7 @@ fn a_join_whose_outcome_is_unknown_takes_one_place() {
         Fate::LoseRequest,
         Fate::Late { request_ms: 50 },
     ] {
-        let mut world = two_gateways();
-        let hold = world.hold(0, wish("c1", "n"));
+        let (mut world, hold) = held();
         let mut met = false;
         world.link = Box::new(
             move |gateway, op, _| match gateway == 1 && is_join(op) && !met {
@@ -296,8 +319,7 @@ fn a_join_whose_outcome_is_unknown_takes_one_place() {
 
 #[test]
 fn places_that_are_taken_away_by_hand_are_taken_anew() {
-    let mut world = two_gateways();
-    let hold = world.hold(0, wish("c1", "n"));
+    let (mut world, hold) = held();
     let first = stand(&mut world, 1, "c2");
     let second = stand(&mut world, 1, "c3");
     let waiters = KeyRange::prefix("/holdfast/waiters/");
@@ -315,10 +337,9 @@ fn places_that_are_taken_away_by_hand_are_taken_anew() {
 
 #[test]
 fn the_same_client_gets_its_hold_back_without_waiting() {
-    let mut world = two_gateways();
-    let hold = world.hold(0, wish("c1", "n"));
+    let (mut world, hold) = held();
     stand(&mut world, 1, "c2");
-    match world.acquire(1, patient("c1", "n", 10_000)) {
+    match world.acquire(1, patient("holder", "n", 10_000)) {
         Ok(AcquireOutcome::Granted(grant)) => {
             assert!(grant.already_held && grant.token == hold.token);
         }
@@ -328,8 +349,7 @@ fn the_same_client_gets_its_hold_back_without_waiting() {
 
 #[test]
 fn a_client_may_not_wait_everywhere_at_once() {
-    let mut world = two_gateways();
-    world.hold(0, wish("c1", "n"));
+    let (mut world, _) = held();
     for _ in 0..256 {
         world.begin_acquire(0, patient("greedy", "n", 20_000));
     }
@@ -345,8 +365,7 @@ fn a_client_may_not_wait_everywhere_at_once() {
 
 #[test]
 fn an_attempt_that_waits_for_a_group_holds_up_nobody_when_its_client_has_gone() {
-    let mut world = two_gateways();
-    let hold = world.hold(0, wish("c1", "n"));
+    let (mut world, hold) = held();
     let first = stand(&mut world, 1, "c2");
     let behind = stand(&mut world, 0, "c3");
     // Its gateway loses its group of the shard, and gets no lease for another.
@@ -375,25 +394,27 @@ fn an_attempt_that_waits_for_a_group_holds_up_nobody_when_its_client_has_gone() 
 /// Each look put off the next, and with it that somebody sees an attempt not come back.
 #[test]
 fn a_line_is_looked_at_in_moderation_while_an_attempt_is_on_its_way() {
-    let mut world = two_gateways();
-    let hold = world.hold(0, wish("c1", "n"));
+    let (mut world, hold) = held();
     let waiter = stand(&mut world, 1, "c2");
-    let looks = Rc::new(Cell::new(0));
-    let count = Rc::clone(&looks);
-    world.link = Box::new(move |gateway, op, _| {
-        count.set(count.get() + u32::from(gateway == 1 && is_look(op)));
-        Fate::Pass {
-            request_ms: 1,
-            reply_ms: if gateway == 1 && is_grant(op) {
-                3_000
-            } else {
-                1
-            },
-        }
-    });
+    let looks = count_looks(&mut world, 1, 3_000);
     world.release(0, &hold).unwrap();
     served(&mut world, waiter, 4_000);
     assert!((1..=10).contains(&looks.get()), "{} looks", looks.get());
+}
+
+/// How often this gateway looks at lines from now on. Its grants are answered after so long.
+fn count_looks(world: &mut World, of: usize, grant_ms: u64) -> Rc<Cell<u32>> {
+    let looks = Rc::new(Cell::new(0));
+    let count = Rc::clone(&looks);
+    world.link = Box::new(move |gateway, op, _| {
+        count.set(count.get() + u32::from(gateway == of && is_look(op)));
+        let is_grant = gateway == of && is_grant(op);
+        Fate::Pass {
+            request_ms: 1,
+            reply_ms: if is_grant { grant_ms } else { 1 },
+        }
+    });
+    looks
 }
 
 /// Whether this reads who is first in line.
@@ -411,8 +432,7 @@ fn is_look(op: &Op) -> bool {
 
 #[test]
 fn those_for_whom_there_is_no_lease_are_answered_in_time_and_ask_for_one_in_moderation() {
-    let mut world = two_gateways();
-    world.hold(0, wish("c", "n"));
+    let (mut world, _) = held();
     let asked = Rc::new(Cell::new(0));
     let count = Rc::clone(&asked);
     world.link = Box::new(move |gateway, op, _| match op {
@@ -445,8 +465,7 @@ fn those_for_whom_there_is_no_lease_are_answered_in_time_and_ask_for_one_in_mode
 
 #[test]
 fn ten_thousand_wait_for_one_name_and_are_served_in_order() {
-    let mut world = two_gateways();
-    let mut hold = world.hold(0, wish("c", "n"));
+    let (mut world, mut hold) = held();
     let waiters: Vec<Ticket> = (0..10_000)
         .map(|at| {
             let acquire = Acquire {
