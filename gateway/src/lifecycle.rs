@@ -3,9 +3,10 @@
 //! Serving → draining → finishing → done. A phase never goes back.
 
 use crate::time::Millis;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// Where a gateway is between its start and its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,19 +52,20 @@ pub struct StopPlan {
 #[derive(Debug, Clone)]
 pub struct Lifecycle(Arc<Shared>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shared {
-    /// The same as in `changes`, for readers that must not wait for a lock.
     phase: AtomicU8,
-    changes: watch::Sender<Phase>,
+    /// For each phase, who waits for it.
+    waiting: [Notify; Phase::ALL.len()],
 }
 
 impl Default for Lifecycle {
     fn default() -> Self {
-        Self(Arc::new(Shared {
+        let shared = Shared {
             phase: AtomicU8::new(Phase::Serving as u8),
-            changes: watch::Sender::new(Phase::Serving),
-        }))
+            ..Shared::default()
+        };
+        Self(Arc::new(shared))
     }
 }
 
@@ -76,24 +78,26 @@ impl Lifecycle {
 
     /// Goes on to `phase`; does nothing when that or a later one is reached already.
     pub fn advance(&self, phase: Phase) {
-        let changed = self.0.changes.send_if_modified(|present| {
-            let later = phase > *present;
-            if later {
-                *present = phase;
-                self.0.phase.store(phase as u8, Ordering::Release);
-            }
-            later
-        });
-        if changed {
-            tracing::info!(phase = phase.as_str(), "shutdown phase");
+        let before = self.0.phase.fetch_max(phase as u8, Ordering::AcqRel);
+        if before >= phase as u8 {
+            return;
         }
+        tracing::info!(phase = phase.as_str(), "shutdown phase");
+        let reached = usize::from(before) + 1..=usize::from(phase as u8);
+        self.0.waiting[reached]
+            .iter()
+            .for_each(Notify::notify_waiters);
     }
 
-    /// Waits until `phase` or a later one is reached.
+    /// Waits until `phase` or a later one is reached. Its task is woken then and not before: one that
+    /// has polled this once need not do so again until it is.
     pub async fn reached(&self, phase: Phase) {
-        let mut changes = self.0.changes.subscribe();
-        // The sender lives as long as `self`, so this ends only when the phase is reached.
-        let _ = changes.wait_for(|present| *present >= phase).await;
+        let mut reached = pin!(self.0.waiting[usize::from(phase as u8)].notified());
+        // Whoever reaches it after this look wakes this task.
+        reached.as_mut().enable();
+        if self.phase() < phase {
+            reached.await;
+        }
     }
 
     /// Stops: drains, runs `hand_over` (which gives the locks to other gateways), and finishes
@@ -125,6 +129,7 @@ impl Lifecycle {
 mod tests {
     use super::*;
     use std::future::pending;
+    use std::task::{Context, Wake, Waker};
 
     const PLAN: StopPlan = StopPlan {
         drain: Millis::from_secs(15),
@@ -152,6 +157,36 @@ mod tests {
         let lifecycle = Lifecycle::default();
         lifecycle.stop(PLAN, pending(), pending()).await;
         lifecycle.reached(Phase::Done).await;
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicU8);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_phase_is_woken_by_it_and_by_no_earlier_one() {
+        let lifecycle = Lifecycle::default();
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let mut reached = pin!(lifecycle.reached(Phase::Finishing));
+        assert!(reached.as_mut().poll(&mut context).is_pending());
+        lifecycle.advance(Phase::Draining);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        // Not polled in between.
+        lifecycle.advance(Phase::Done);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert!(reached.as_mut().poll(&mut context).is_ready());
+        assert!(
+            pin!(lifecycle.reached(Phase::Draining))
+                .poll(&mut context)
+                .is_ready()
+        );
     }
 
     #[test]

@@ -34,6 +34,20 @@ async fn when_finishing_idle_connections_end_and_nobody_is_let_in() {
     assert!(TcpStream::connect(server.address).await.is_err());
 }
 
+/// Their tasks are woken by nothing else: neither by the phase before, nor by their clients.
+#[tokio::test]
+async fn connections_that_were_idle_while_draining_end_when_finishing() {
+    let mut server = fixture::start();
+    let mut idle = server.client().await;
+    assert_eq!(idle.get(paths::OPENAPI).await.status, 200);
+    server.lifecycle.advance(Phase::Draining);
+    // Whoever is served now comes after all tasks that the phase has woken.
+    assert_eq!(server.client().await.get(paths::OPENAPI).await.status, 200);
+    server.lifecycle.advance(Phase::Finishing);
+    assert!(idle.is_closed().await);
+    (&mut server.served).await.unwrap();
+}
+
 #[tokio::test]
 async fn when_finishing_what_is_under_way_is_answered() {
     let mut server = fixture::start();
