@@ -2,7 +2,7 @@
 # this folder; fetched tools live in .tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help tools run build manual check test fmt deny docs tree main-job quick-tests real-tests sim sim-test chaos chaos-bins model demo bench bench-http up down status dashboards
+.PHONY: help tools run build manual check test fmt deny docs tree main-job quick-tests real-tests sim sim-test chaos chaos-bins soak model demo bench bench-http up down status dashboards
 
 # The etcd client is generated from etcd's protocol files when it is compiled.
 export PROTOC := $(CURDIR)/.tools/protoc/bin/protoc
@@ -48,6 +48,11 @@ CHAOS = $(CURDIR)/target/debug/chaos --gateways $(or $(GATEWAYS),3) --clusters $
 
 chaos: tools chaos-bins ## break real gateways and etcd at random for DURATION=5m; SEED=, GATEWAYS=, CLUSTERS=, JSON=1
 	@$(CHAOS) --duration $(or $(DURATION),5m) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json)
+
+SOAK = $(CURDIR)/target/debug/soak
+
+soak: tools chaos-bins ## clients disconnect and disappear, gateways restart, for DURATION=10m: is anything left? SEED=, JSON=1
+	@$(SOAK) --duration $(or $(DURATION),10m) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json)
 
 chaos-bins: $(PROTOC)
 	@cargo build $(CARGO_FLAGS) -q -p holdfast-gateway -p shard-map -p holdfast-chaos --bins

@@ -31,6 +31,7 @@ WITHOUT_A_PANEL = {
     "holdfast_reload_failing": "says whether a changed file was refused; the log says why",
     "holdfast_reloads_total": "counts the same",
     "holdfast_tls_handshakes_failed_total": "scanners knock on every port; of use when a client cannot connect",
+    "holdfast_process_tasks": "what it shows of clients, their connections show too; `make soak` compares it",
     "holdfast_build_info": "gives the variables of the dashboards and their annotation of versions",
 }
 

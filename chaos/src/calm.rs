@@ -1,11 +1,12 @@
 //! What must be true again when everything works.
 
 use crate::court::Court;
-use crate::fleet::{Answer, Client, Fleet};
+use crate::fleet::{Answer, Client, Fleet, FleetOptions};
 use crate::stack::Stack;
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use holdfast_judge::{Rule, Terms};
 use holdfast_rig::wait_until;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,8 +15,14 @@ const TTL_MAX: Duration = Duration::from_secs(8);
 /// On top of every bound that the documents give, for a machine that does other things too.
 const SLACK: Duration = Duration::from_secs(20);
 
-/// No worker has it.
+/// No worker has it, nor the one after it.
 const NOBODYS_NUMBER: usize = 1_000_000;
+/// A hold that must live through a release on a slow machine.
+const TTL_MS: u64 = 30_000;
+/// Whoever stands behind one that is released at once is served long before.
+const WAIT: Duration = Duration::from_secs(20);
+/// Meanwhile somebody comes to stand in line.
+const HELD_FOR: Duration = Duration::from_millis(50);
 
 /// Heals everything, and looks whether holds live, ends are ends, and nothing is left behind.
 ///
@@ -26,7 +33,7 @@ pub(crate) async fn ask(
     court: &Arc<Court>,
     fleet: Fleet,
     session: Duration,
-    names: usize,
+    options: &FleetOptions,
     prefix: &Arc<str>,
 ) -> Result<()> {
     stack.heal().await?;
@@ -39,7 +46,23 @@ pub(crate) async fn ask(
     });
     fleet.hold();
     tokio::time::sleep(TTL_MAX + session).await;
+    exactly_what_is_held(stack, court, session, prefix).await;
     court.set_terms(Terms::default());
+    end(stack, court, fleet, session, options, prefix).await
+}
+
+/// Everyone gives back, and nothing is left behind.
+///
+/// # Errors
+/// When something cannot be asked. What is wrong with the product is a finding.
+pub(crate) async fn end(
+    stack: &Stack,
+    court: &Arc<Court>,
+    fleet: Fleet,
+    session: Duration,
+    options: &FleetOptions,
+    prefix: &Arc<str>,
+) -> Result<()> {
     fleet.release().await;
 
     let limit = TTL_MAX + 2 * session + SLACK;
@@ -52,7 +75,7 @@ pub(crate) async fn ask(
         court.find(Rule::NoGhost, None, format!("{error:#}"));
     }
     sessions(stack, court).await;
-    every_name(stack, court, names, prefix).await;
+    every_name(stack, court, options, prefix).await;
     Ok(())
 }
 
@@ -84,26 +107,78 @@ async fn sessions(stack: &Stack, court: &Court) {
     }
 }
 
-/// Every name can be acquired and released through every gateway.
-async fn every_name(stack: &Stack, court: &Arc<Court>, names: usize, prefix: &Arc<str>) {
+/// Every name can be acquired and released through every gateway, and goes to who waits for it.
+async fn every_name(stack: &Stack, court: &Arc<Court>, options: &FleetOptions, prefix: &Arc<str>) {
     let targets = stack.targets();
-    let mut client = Client::new(
-        Arc::clone(court),
-        NOBODYS_NUMBER,
-        Arc::clone(prefix),
-        &targets,
-    );
-    for name in 0..names {
-        let through = name % targets.len();
-        let (answer, held) = client.acquire(through, None, name, 5_000).await;
-        let Some(held) = held else {
-            let text = format!("everything works, and an acquire is answered {answer:?}");
-            return court.find(Rule::NoGhost, Some(name), text);
-        };
-        let answer = client.release(through, None, &held).await;
-        if answer != Answer::Released {
-            let text = format!("everything works, and a release is answered {answer:?}");
+    let client = |number| {
+        let (court, prefix) = (Arc::clone(court), Arc::clone(prefix));
+        let client = Client::new(court, number, prefix, &targets);
+        match options.bearers.first() {
+            Some(bearer) => client.with_bearer(bearer),
+            None => client,
+        }
+    };
+    let (mut first, mut second) = (client(NOBODYS_NUMBER), client(NOBODYS_NUMBER + 1));
+    for name in 0..options.names {
+        let through = (name % targets.len(), (name + 1) % targets.len());
+        if let Err(wrong) = hand_over(&mut first, &mut second, through, name).await {
+            let text = format!("everything works, and {wrong:#}");
             return court.find(Rule::NoGhost, Some(name), text);
         }
+    }
+}
+
+/// One client takes the name, another one waits for it, the first gives it back.
+async fn hand_over(
+    first: &mut Client,
+    second: &mut Client,
+    through: (usize, usize),
+    name: usize,
+) -> Result<()> {
+    let wait_ms = u64::try_from(WAIT.as_millis())?;
+    let (answer, held) = first.acquire(through.0, None, name, TTL_MS).await;
+    let held = held.with_context(|| format!("an acquire is answered {answer:?}"))?;
+    let waiting = second.acquire_in_line(through.1, name, TTL_MS, wait_ms, WAIT + SLACK);
+    let releasing = async {
+        // If this is too short for the other to stand in line, it finds the name free.
+        tokio::time::sleep(HELD_FOR).await;
+        first.release(through.0, None, &held).await
+    };
+    let ((answer, held), released) = tokio::join!(waiting, releasing);
+    ensure!(
+        released == Answer::Released,
+        "a release is answered {released:?}"
+    );
+    let held = held.with_context(|| format!("who waits is answered {answer:?}"))?;
+    let released = second.release(through.1, None, &held).await;
+    ensure!(
+        released == Answer::Released,
+        "a release is answered {released:?}"
+    );
+    Ok(())
+}
+
+/// etcd has the records of the names that are held, and no others, and nobody stands in line.
+async fn exactly_what_is_held(stack: &Stack, court: &Court, session: Duration, prefix: &Arc<str>) {
+    let limit = TTL_MAX + 2 * session + SLACK;
+    let exact = wait_until("etcd to have exactly what is held", limit, || async {
+        let before = court.held();
+        let records: BTreeSet<String> = stack.keys("/locks/").await?.into_iter().collect();
+        let waiters = stack.keys("/holdfast/waiters/").await?;
+        let held = court.held();
+        ensure!(before == held, "holds come and go");
+        let key = |name: &usize| format!("/locks/{prefix}{name}");
+        let held: BTreeSet<String> = held.iter().map(key).collect();
+        ensure!(
+            records == held && waiters.is_empty(),
+            "only etcd has {:?}, only clients have {:?}; {} stand in line",
+            records.difference(&held).collect::<Vec<_>>(),
+            held.difference(&records).collect::<Vec<_>>(),
+            waiters.len()
+        );
+        Ok(())
+    });
+    if let Err(error) = exact.await {
+        court.find(Rule::NoGhost, None, format!("{error:#}"));
     }
 }

@@ -6,7 +6,7 @@
 use crate::resource::Resource;
 use holdfast_client::{BootClock, Clock};
 use holdfast_judge::{
-    Asked, Client, Finding, Grant, HoldNo, Judge, PartyClock, Promise, Real, Rule, Terms,
+    Asked, Client, Finding, Grant, HoldNo, Judge, PartyClock, Promise, Real, Refused, Rule, Terms,
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +49,10 @@ pub struct Counts {
     pub waits: u64,
     /// Of the grants, those after a wait.
     pub grants_in_line: u64,
+    /// Waits that were over before the client's turn came.
+    pub waits_timed_out: u64,
+    /// Waits whose client went away before it was answered.
+    pub waits_cancelled: u64,
     /// Acquires answered "held".
     pub refusals: u64,
     /// Renewals answered with a promise.
@@ -67,6 +71,8 @@ pub struct Counts {
     pub hostile: u64,
     /// Requests that were sent to two gateways at once.
     pub doubled: u64,
+    /// Tries for a lock whose client disconnected before the answer.
+    pub cut_off: u64,
     /// Clients that slept past the end of their hold.
     pub overslept: u64,
 }
@@ -80,6 +86,8 @@ pub struct Sent {
     pub name: usize,
     /// When it was sent.
     pub at: Real,
+    /// So long would it wait in line, in milliseconds; 0: not at all.
+    pub wait_ms: u64,
 }
 
 impl Default for Court {
@@ -167,13 +175,14 @@ impl Court {
         inner.judge.granted(now, &asked(sent, now), ttl_ms, grant)
     }
 
-    /// An acquire was answered "held", and free in so long.
-    pub fn refused(&self, sent: Sent, free_in_ms: u64) {
+    /// An acquire was answered that the name is held.
+    pub fn refused(&self, sent: Sent, refused: Refused) {
         let mut inner = self.inner();
         let now = now();
         inner.counts.refusals += 1;
+        inner.counts.waits_timed_out += u64::from(refused.timed_out);
         inner.wanted.insert(sent.name);
-        inner.judge.refused(now, &asked(sent, now), free_in_ms);
+        inner.judge.refused(now, &asked(sent, now), refused);
     }
 
     /// A renewal was answered with a promise.
@@ -198,6 +207,19 @@ impl Court {
         let text = format!("{:?} is told: {why}, asked at {}", sent.client, sent.at);
         inner.note(now, sent.name, text);
         inner.judge.ended(now, hold, why);
+    }
+
+    /// The names of the holds that are promised now.
+    #[must_use]
+    pub fn held(&self) -> BTreeSet<usize> {
+        self.inner().judge.all_promised(now()).collect()
+    }
+
+    /// Every lock id that a client was told.
+    #[must_use]
+    pub fn lock_ids(&self) -> Vec<String> {
+        let inner = self.inner();
+        inner.judge.lock_ids().map(str::to_owned).collect()
     }
 
     /// A renewal with a wrong token was answered as renewed.
@@ -305,5 +327,6 @@ fn asked(sent: Sent, now: Real) -> Asked {
         answered: now,
         name: sent.name,
         shard: 0,
+        wait_ms: sent.wait_ms,
     }
 }

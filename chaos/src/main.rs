@@ -77,10 +77,7 @@ fn options(cli: &Cli) -> Result<Options> {
         seed: cli.seed.unwrap_or_else(rand::random),
         duration: cli.duration,
         stack,
-        fleet: FleetOptions {
-            workers: cli.clients,
-            names: cli.names,
-        },
+        fleet: FleetOptions::new(cli.clients, cli.names),
     })
 }
 

@@ -1,6 +1,6 @@
 //! What a run says at its end.
 
-use crate::court::Counts;
+use crate::court::{Counts, Court};
 use crate::faults::{Fault, Strike};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -40,6 +40,17 @@ pub struct Found {
     pub events: Vec<String>,
 }
 
+impl Found {
+    /// What the court has found.
+    pub(crate) fn of(court: &Court) -> Option<Self> {
+        let (finding, events) = court.finding()?;
+        Some(Self {
+            text: finding.to_string(),
+            events,
+        })
+    }
+}
+
 impl Report {
     /// Whether nothing was found.
     #[must_use]
@@ -59,14 +70,16 @@ pub(crate) fn exercised(struck: &[Strike]) -> (BTreeMap<String, u64>, Vec<String
     (faults, missing)
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = &self.counts;
+        let counts = self;
         let rows = [
             (counts.grants, "grants"),
             (counts.contended_grants, "of these contended"),
             (counts.waits, "requests that were to wait in line"),
             (counts.grants_in_line, "grants after a wait"),
+            (counts.waits_timed_out, "waits that timed out"),
+            (counts.waits_cancelled, "waits whose client went away"),
             (counts.held_already, "answered with the hold there was"),
             (counts.refusals, "acquires answered \"held\""),
             (counts.renewals, "renewals"),
@@ -81,10 +94,18 @@ impl fmt::Display for Report {
             (counts.overslept, "clients that slept past their hold"),
             (counts.hostile, "hostile requests"),
             (counts.doubled, "requests to two gateways at once"),
+            (counts.cut_off, "tries for a lock cut off by the client"),
         ];
         for (count, what) in rows {
             writeln!(f, "{count:>9}  {what}")?;
         }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.counts)?;
         writeln!(f, "faults:")?;
         for (fault, count) in &self.faults {
             writeln!(f, "{count:>9}  {fault}")?;
@@ -96,14 +117,21 @@ impl fmt::Display for Report {
         if !self.faults_missing.is_empty() {
             writeln!(f, "never struck: {}", self.faults_missing.join(", "))?;
         }
-        match &self.finding {
-            None => writeln!(f, "seed {}: no finding", self.seed),
-            Some(found) => {
-                for event in &found.events {
-                    writeln!(f, "  {event}")?;
-                }
-                writeln!(f, "seed {}: FOUND {}", self.seed, found.text)
-            }
-        }
+        write_verdict(f, self.seed, self.finding.as_ref())
     }
+}
+
+/// What was found, if anything was.
+pub(crate) fn write_verdict(
+    f: &mut fmt::Formatter<'_>,
+    seed: u64,
+    finding: Option<&Found>,
+) -> fmt::Result {
+    let Some(found) = finding else {
+        return writeln!(f, "seed {seed}: no finding");
+    };
+    for event in &found.events {
+        writeln!(f, "  {event}")?;
+    }
+    writeln!(f, "seed {seed}: FOUND {}", found.text)
 }

@@ -42,22 +42,18 @@ pub async fn run(options: &Options, told: impl Fn(&Strike)) -> Result<Report> {
     let stack = Arc::new(Stack::start(&options.stack).await?);
     let court = Arc::new(Court::default());
     let prefix: Arc<str> = format!("chaos/{seed}/").into();
-    let fleet = Fleet::start(&court, &stack.targets(), options.fleet, seed, &prefix);
+    let fleet = Fleet::start(&court, &stack.targets(), &options.fleet, seed, &prefix);
     let struck = play(&schedule, &stack, &court, told).await?;
     if court.finding().is_none() {
-        calm::ask(&stack, &court, fleet, session, options.fleet.names, &prefix).await?;
+        calm::ask(&stack, &court, fleet, session, &options.fleet, &prefix).await?;
     }
     let (faults, faults_missing) = report::exercised(&struck);
-    let found = court.finding().map(|(finding, events)| Found {
-        text: finding.to_string(),
-        events,
-    });
     Ok(Report {
         seed,
         duration_s: options.duration.as_secs(),
         gateways,
         clusters: members,
-        finding: found,
+        finding: Found::of(&court),
         counts: court.counts(),
         faults,
         faults_missing,
@@ -104,7 +100,7 @@ async fn play(
 }
 
 /// A gateway that nobody ended must run.
-fn look(stack: &Stack, court: &Court) {
+pub(crate) fn look(stack: &Stack, court: &Court) {
     for (index, gateway) in stack.gateways.iter().enumerate() {
         if let Some(log) = gateway.has_ended() {
             let text = format!("gateway {index} has ended by itself; its log ends:\n{log}");

@@ -233,6 +233,7 @@ async fn run(
         metrics: Arc::clone(&metrics),
         map,
         lifecycle: lifecycle.clone(),
+        runtimes: vec![("worker", Handle::current()), ("engine", engines.clone())],
     };
     let admin_thread = admin::start(admin_listener, admin_tls, admin_page)?;
     let auth = who_may(parts.auth, parts.budgets, parts.listen, &metrics)?;

@@ -64,6 +64,8 @@ pub struct Present<'a> {
     pub shards: &'a [ShardStatus],
     /// The map that runs.
     pub map: &'a MapStatus,
+    /// How many tasks have not ended, by the kind of thread that runs them.
+    pub tasks: &'a [(&'static str, usize)],
     /// Where the process is between its start and its end.
     pub phase: Phase,
     /// Whether `/readyz` says yes.
@@ -148,7 +150,7 @@ impl Metrics {
     pub fn render(&self, present: &Present<'_>) -> String {
         let mut out = Exposition::after(self.handle.render());
         self.render_process(&mut out, present);
-        process::render(&mut out);
+        process::render(&mut out, present.tasks);
         map::render(&mut out, present.map, present.shards);
         clusters::render(&mut out, present.clusters, present.engines);
         out.family(
@@ -257,6 +259,7 @@ mod tests {
             engines: &[],
             shards: &[],
             map: &MapStatus::default(),
+            tasks: &[],
             phase: Phase::Serving,
             ready: true,
         })

@@ -154,6 +154,7 @@ mod tests {
                 engines: &[],
                 shards: &[],
                 map: &crate::map::MapStatus::default(),
+                tasks: &[],
                 phase: crate::lifecycle::Phase::Serving,
                 ready: true,
             });

@@ -17,6 +17,16 @@ pub struct Asked {
     pub name: usize,
     /// The name's shard.
     pub shard: u32,
+    /// So long would it wait in line, in milliseconds; 0: not at all.
+    pub wait_ms: u64,
+}
+
+impl Asked {
+    /// How long the answer took at most, by the client's clock.
+    fn took_ms(&self) -> u64 {
+        let (sent, answered) = (self.clock.read(self.sent), self.clock.read(self.answered));
+        answered.saturating_sub(sent)
+    }
 }
 
 /// What a client is told of its hold.
@@ -43,13 +53,28 @@ pub struct Grant<'a> {
     pub waited_ms: u64,
 }
 
+/// An answer to an acquire that is not granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused {
+    /// The name is free after so long, if nobody renews.
+    pub free_in_ms: u64,
+    /// The client is told that its time to wait is over.
+    pub timed_out: bool,
+}
+
 /// A name that is held is told to be so a little longer than it is; clocks may differ so much.
 const DRIFT_PER_MILLE: u64 = 20;
+
+/// How much two clocks may differ over a time, rounded up.
+fn drift(ms: u64) -> u64 {
+    ms * DRIFT_PER_MILLE / 1000 + 5
+}
 
 impl Judge {
     /// An acquire was answered with a hold.
     pub fn granted(&mut self, now: Real, asked: &Asked, ttl_ms: u64, grant: &Grant<'_>) -> HoldNo {
         let name = Some(asked.name);
+        self.check_wait(now, asked, grant.waited_ms);
         let known = self.by_lock_id.get(grant.lock_id).copied();
         let no = known.unwrap_or(HoldNo(self.holds.len()));
         if known.is_none() {
@@ -87,6 +112,22 @@ impl Judge {
         };
         self.told(now, &asked, no, ttl_ms, grant.promise);
         no
+    }
+
+    /// A hold is promised from when its client had waited, so nobody may be told of a longer wait than
+    /// there was.
+    fn check_wait(&mut self, now: Real, asked: &Asked, waited_ms: u64) {
+        if waited_ms == 0 || !self.terms.one_holder {
+            return;
+        }
+        let took = asked.took_ms();
+        let wrong = match asked.wait_ms {
+            0 => "which it did not want to".to_owned(),
+            _ if waited_ms > took + drift(took) => format!("and asked {took} ms ago"),
+            _ => return,
+        };
+        let text = format!("told to have waited for {waited_ms} ms, {wrong}");
+        self.find(Rule::OneAnswer, now, Some(asked.name), text);
     }
 
     /// A hold that was not told before.
@@ -172,16 +213,26 @@ impl Judge {
     }
 
     /// An acquire was refused: the name is held, and not free for so long.
-    pub fn refused(&mut self, now: Real, asked: &Asked, free_in_ms: u64) {
-        if !self.terms.one_holder || self.is_forced_at_once(asked.name) {
+    pub fn refused(&mut self, now: Real, asked: &Asked, refused: Refused) {
+        if !self.terms.one_holder {
             return;
         }
+        let took = asked.took_ms();
+        if refused.timed_out && took + drift(took) < asked.wait_ms {
+            let wait = asked.wait_ms;
+            let text =
+                format!("told that its {wait} ms of waiting are over, {took} ms after it asked");
+            self.find(Rule::OneAnswer, now, Some(asked.name), text);
+        }
+        if self.is_forced_at_once(asked.name) {
+            return;
+        }
+        let free_in_ms = refused.free_in_ms;
         for hold in self.promised(asked.name, now) {
             let hold = self.hold(hold);
             // What is still promised now was promised then, if it was told before.
             let left = hold.left_ms(asked.answered);
-            let slack = left * DRIFT_PER_MILLE / 1000 + 5;
-            if hold.last_told_before(asked.sent) && left > free_in_ms + slack {
+            if hold.last_told_before(asked.sent) && left > free_in_ms + drift(left) {
                 let text = format!(
                     "said to be free in {free_in_ms} ms, and token {} is promised for {left} ms",
                     hold.token
@@ -260,5 +311,89 @@ impl Judge {
         let name = Some(self.hold(no).name);
         let text = "a renewal with a wrong token is answered as renewed".to_owned();
         self.find(Rule::Fence, now, name, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Finding, Terms};
+
+    const ASKED: Asked = Asked {
+        client: Client(1, 0),
+        clock: PartyClock::new(0, 0),
+        sent: 10_000,
+        answered: 12_000,
+        name: 7,
+        shard: 0,
+        wait_ms: 2_000,
+    };
+
+    fn granted_after(asked: Asked, waited_ms: u64) -> Option<Finding> {
+        let grant = Grant {
+            lock_id: "lock-1",
+            token: 4,
+            promise: Promise {
+                ttl_ms: 9_900,
+                renew_after_ms: 3_000,
+            },
+            already_held: false,
+            waited_ms,
+        };
+        let mut judge = Judge::new(Terms::default());
+        judge.granted(asked.answered, &asked, 10_000, &grant);
+        judge.take_finding()
+    }
+
+    fn timed_out(asked: Asked) -> Option<Finding> {
+        let refused = Refused {
+            free_in_ms: 0,
+            timed_out: true,
+        };
+        let mut judge = Judge::new(Terms::default());
+        judge.refused(asked.answered, &asked, refused);
+        judge.take_finding()
+    }
+
+    #[test]
+    fn nobody_may_be_told_of_a_longer_wait_than_there_was() {
+        assert_eq!(granted_after(ASKED, 2_000), None);
+        assert_eq!(granted_after(ASKED, 2_045), None);
+        let found = granted_after(ASKED, 2_046).unwrap();
+        assert_eq!(found.rule, Rule::OneAnswer);
+        let at_once = Asked {
+            wait_ms: 0,
+            ..ASKED
+        };
+        assert_eq!(granted_after(at_once, 0), None);
+        assert!(granted_after(at_once, 1).is_some());
+    }
+
+    #[test]
+    fn a_wait_is_not_over_before_its_time() {
+        assert_eq!(timed_out(ASKED), None);
+        let answered = |answered| Asked { answered, ..ASKED };
+        assert_eq!(timed_out(answered(11_957)), None);
+        let found = timed_out(answered(11_900)).unwrap();
+        assert_eq!(found.rule, Rule::OneAnswer);
+    }
+
+    #[test]
+    fn a_hold_is_promised_from_the_end_of_the_wait() {
+        let mut judge = Judge::new(Terms::default());
+        let promise = Promise {
+            ttl_ms: 9_900,
+            renew_after_ms: 3_000,
+        };
+        let grant = |lock_id, token, waited_ms| Grant {
+            lock_id,
+            token,
+            promise,
+            already_held: false,
+            waited_ms,
+        };
+        let hold = judge.granted(12_000, &ASKED, 10_000, &grant("lock-1", 4, 1_900));
+        assert!(judge.hold(hold).is_promised(21_799));
+        assert!(!judge.hold(hold).is_promised(21_800));
     }
 }

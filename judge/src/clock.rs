@@ -14,7 +14,7 @@ pub struct PartyClock {
 
 impl PartyClock {
     /// A clock that runs so many millionths fast and is set so much ahead, in milliseconds.
-    pub fn new(ppm: i64, offset: u64) -> Self {
+    pub const fn new(ppm: i64, offset: u64) -> Self {
         Self {
             ppm,
             offset: offset.cast_signed(),

@@ -12,7 +12,7 @@
 //! let clock = PartyClock::new(0, 0);
 //! let promise = Promise { ttl_ms: 9_900, renew_after_ms: 3_000 };
 //! for client in [Client(1, 0), Client(2, 0)] {
-//!     let asked = Asked { client, clock, sent: 100, answered: 110, name: 7, shard: 0 };
+//!     let asked = Asked { client, clock, sent: 100, answered: 110, name: 7, shard: 0, wait_ms: 0 };
 //!     let lock_id = format!("lock-of-{}", client.0);
 //!     let grant = Grant { lock_id: &lock_id, token: 40 + client.0 as u64, promise, already_held: false, waited_ms: 0 };
 //!     judge.granted(120, &asked, 10_000, &grant);
@@ -24,7 +24,7 @@ mod answers;
 mod clock;
 mod hold;
 
-pub use answers::{Asked, Grant, Promise};
+pub use answers::{Asked, Grant, Promise, Refused};
 pub use clock::{PartyClock, Real};
 pub use hold::{Client, Hold, HoldNo};
 
@@ -186,6 +186,17 @@ impl Judge {
     /// It is there again.
     pub fn guard_is_back(&mut self, shard: u32) {
         self.guard_gone.remove(&shard);
+    }
+
+    /// The names for which somebody has an unexpired promise, each hold's.
+    pub fn all_promised(&self, now: Real) -> impl Iterator<Item = usize> {
+        let promised = self.holds.iter().filter(move |hold| hold.is_promised(now));
+        promised.map(|hold| hold.name)
+    }
+
+    /// Every lock id that a client was told.
+    pub fn lock_ids(&self) -> impl Iterator<Item = &str> {
+        self.by_lock_id.keys().map(String::as_str)
     }
 
     /// Who has an unexpired promise for the name.

@@ -142,7 +142,7 @@ impl EtcdCluster {
     /// Waits until exactly one member says that it leads, and gives its index.
     ///
     /// # Errors
-    /// When that is not so within a minute.
+    /// When that is not so in time.
     pub async fn wait_leader(&self) -> Result<usize> {
         wait_until("one leader", LEADER_TIMEOUT, || async {
             let mut leaders = Vec::new();
@@ -161,7 +161,7 @@ impl EtcdCluster {
     /// is healthy.
     ///
     /// # Errors
-    /// When one is not healthy within a minute.
+    /// When one is not healthy in time.
     pub async fn restart(&mut self) -> Result<()> {
         for member in &mut self.members {
             member.kill()?;
@@ -194,7 +194,7 @@ impl EtcdCluster {
     /// ports and waits until each is healthy.
     ///
     /// # Errors
-    /// When the snapshot cannot be restored, or a member is not healthy within a minute.
+    /// When the snapshot cannot be restored, or a member is not healthy in time.
     pub async fn restore_snapshot(&mut self, file: &Path, restored_as: RestoredAs) -> Result<()> {
         let token = match restored_as {
             RestoredAs::Same => self.peers.clone(),

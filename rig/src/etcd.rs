@@ -52,7 +52,7 @@ impl Etcd {
     /// Starts a cluster of one member with etcd's own settings and waits until it is healthy.
     ///
     /// # Errors
-    /// When etcd is missing (the error says how to get it) or is not healthy within a minute.
+    /// When etcd is missing (the error says how to get it) or is not healthy in time.
     pub async fn start(version: EtcdVersion) -> Result<Self> {
         Self::start_with(version, EtcdOptions::default()).await
     }
@@ -228,7 +228,7 @@ impl Etcd {
     /// it is healthy, which takes a majority of the cluster.
     ///
     /// # Errors
-    /// When it is not healthy within a minute.
+    /// When it is not healthy in time.
     pub async fn restart(&mut self) -> Result<()> {
         self.process.restart().await
     }

@@ -12,8 +12,12 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The longest wait for a process to become ready. Generous, since test machines are shared.
-const READY_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest wait for a process to become ready. Generous, since test machines are shared: where everything
+/// gets a tenth of what it needs, a gateway proves no session, and there are minutes like that.
+const READY_TIMEOUT: Duration = Duration::from_secs(240);
+
+/// If this is in the environment, working directories stay, with the logs.
+const KEEP: &str = "RIG_KEEP";
 
 /// The longest wait for a process to stop after a signal.
 const SIGNAL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -28,7 +32,7 @@ const LOG_TAIL_LINES: usize = 25;
 /// A process in a temporary working directory of its own, which survives restarts.
 ///
 /// Its output goes to a log file there. Dropping kills the process, waits for its end, removes
-/// the directory, and during a panic first prints the end of the log.
+/// the directory (unless `RIG_KEEP` is set), and during a panic first prints the end of the log.
 #[derive(Debug)]
 pub struct Process {
     spec: ProcessSpec,
@@ -40,7 +44,7 @@ impl Process {
     /// Starts `spec` and waits until it is ready.
     ///
     /// # Errors
-    /// When it does not start, ends, or is not ready within a minute; with the end of its log.
+    /// When it does not start, ends, or is not ready within four minutes; with the end of its log.
     pub async fn start(spec: ProcessSpec) -> Result<Self> {
         let mut process = Self::new(spec)?;
         process.restart().await?;
@@ -52,7 +56,10 @@ impl Process {
     /// # Errors
     /// When the directory cannot be made.
     pub fn new(spec: ProcessSpec) -> Result<Self> {
-        let dir = tempfile::Builder::new().prefix("holdfast-rig-").tempdir()?;
+        let dir = tempfile::Builder::new()
+            .prefix("holdfast-rig-")
+            .disable_cleanup(std::env::var_os(KEEP).is_some())
+            .tempdir()?;
         Ok(Self {
             spec,
             dir,
@@ -122,7 +129,7 @@ impl Process {
     /// Waits until it is ready.
     ///
     /// # Errors
-    /// When it has ended or is not ready within a minute; with the end of its log.
+    /// When it has ended or is not ready within four minutes; with the end of its log.
     pub async fn wait_ready(&mut self) -> Result<()> {
         let Some((port, path)) = self.spec.ready.clone() else {
             return Ok(());

@@ -3,9 +3,12 @@
 use super::reply::Answer;
 use crate::court::{Court, Sent, now};
 use bytes::Bytes;
-use holdfast_api::{AcquireRequest, ForceReleaseRequest, ReleaseRequest, RenewRequest};
+use holdfast_api::{
+    AcquireRequest, ForceReleaseRequest, RefusalReason, ReleaseRequest, RenewRequest,
+};
 use holdfast_client::{Connection, Target};
-use holdfast_judge::{Client as Who, Grant, HoldNo};
+use holdfast_judge::{Client as Who, Grant, HoldNo, Promise, Real, Refused};
+use http::HeaderValue;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +33,7 @@ pub struct Held {
     pub token: u64,
     /// What was asked for.
     pub ttl_ms: u64,
-    /// When to renew.
+    /// When to renew, from when this was told.
     pub renew_after_ms: u64,
 }
 
@@ -46,6 +49,7 @@ pub struct Client {
 #[derive(Debug)]
 struct Gateway {
     target: Target,
+    bearer: Option<HeaderValue>,
     kept: Option<Connection>,
 }
 
@@ -55,6 +59,7 @@ impl Client {
     pub fn new(court: Arc<Court>, number: usize, prefix: Arc<str>, targets: &[Target]) -> Self {
         let gateway = |target: &Target| Gateway {
             target: target.clone(),
+            bearer: None,
             kept: None,
         };
         Self {
@@ -63,6 +68,15 @@ impl Client {
             prefix,
             gateways: targets.iter().map(gateway).collect(),
         }
+    }
+
+    /// The same, with this credential.
+    #[must_use]
+    pub fn with_bearer(mut self, bearer: &HeaderValue) -> Self {
+        for gateway in &mut self.gateways {
+            gateway.bearer = Some(bearer.clone());
+        }
+        self
     }
 
     /// Who it is, for the court.
@@ -99,6 +113,7 @@ impl Client {
             client: self.who,
             name,
             at: now(),
+            wait_ms: 0,
         }
     }
 
@@ -130,7 +145,10 @@ impl Client {
         patience: Duration,
     ) -> (Answer, Option<Held>) {
         let body = self.acquisition(name, ttl_ms, Some(wait_ms));
-        let sent = self.sent(name);
+        let sent = Sent {
+            wait_ms,
+            ..self.sent(name)
+        };
         let asked = post(&mut self.gateways[through], ACQUIRE, body, patience).await;
         let answer = self.understood(asked, Answer::to_acquire);
         let held = self.take(sent, ttl_ms, &answer);
@@ -171,11 +189,15 @@ impl Client {
                     lock_id: lock_id.clone(),
                     token: *token,
                     ttl_ms,
-                    renew_after_ms: promise.renew_after_ms,
+                    renew_after_ms: renew_after(sent.at + waited_ms, *promise),
                 })
             }
-            Answer::Refused { free_in_ms, .. } => {
-                self.court.refused(sent, *free_in_ms);
+            Answer::Refused { reason, free_in_ms } => {
+                let refused = Refused {
+                    free_in_ms: *free_in_ms,
+                    timed_out: *reason == RefusalReason::Timeout,
+                };
+                self.court.refused(sent, refused);
                 None
             }
             _ => None,
@@ -195,7 +217,7 @@ impl Client {
             .await;
         match &answer {
             Answer::Renewed(promise) => {
-                held.renew_after_ms = promise.renew_after_ms;
+                held.renew_after_ms = renew_after(sent.at, *promise);
                 self.court.renewed(sent, held.no, held.ttl_ms, *promise);
             }
             Answer::Ended(why) => self.court.ended(sent, held.no, &format!("{why:?}")),
@@ -300,6 +322,12 @@ fn json(request: &impl serde::Serialize) -> Bytes {
     serde_json::to_vec(request).expect("it is JSON").into()
 }
 
+/// When to renew from now on: what is told counts from when it was asked, and a slow machine may have told
+/// it when most of that had passed.
+fn renew_after(from: Real, promise: Promise) -> u64 {
+    (from + promise.renew_after_ms).saturating_sub(now())
+}
+
 /// A connection is kept only while it answers.
 async fn post(
     gateway: &mut Gateway,
@@ -311,7 +339,7 @@ async fn post(
     let asking = async {
         let mut connection = match kept {
             Some(connection) => connection,
-            None => Connection::open(&gateway.target, None).await?,
+            None => Connection::open(&gateway.target, gateway.bearer.as_ref()).await?,
         };
         let raw = connection.post(path, body).await?;
         Ok::<_, holdfast_client::NoReply>((connection, raw))

@@ -6,6 +6,7 @@ use super::hostile::Hostility;
 use super::reply::Answer;
 use crate::court::Court;
 use holdfast_client::Target;
+use http::HeaderValue;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use std::ops::RangeInclusive;
@@ -26,16 +27,38 @@ const RETRY_MS: RangeInclusive<u64> = 50..=400;
 const RELEASES_MAX: u32 = 20;
 /// So many answers "held" or unknown, and a worker turns to another name.
 const TRIES_MAX: u32 = 12;
+/// A renewal or release that is cut off is so within this.
+const CUT_MS_MAX: u64 = 20;
+/// A try for a lock is, with all its requests.
+const ACQUIRE_CUT_MS_MAX: u64 = 2_000;
 /// A hold that nobody is told about after its end is given up after so much more.
 const GRACE_MS: u64 = 3_000;
 
-/// How many clients, and for how many names.
-#[derive(Debug, Clone, Copy)]
+/// How many clients, for how many names, and what they are like.
+#[derive(Debug, Clone)]
 pub struct FleetOptions {
     /// Workers, each with one request at a time.
     pub workers: usize,
     /// Names; every other acquire is of the first eighth of them.
     pub names: usize,
+    /// Of so many tries for a lock, renewals and releases one is cut off at any moment: the client
+    /// disconnects.
+    pub cut_one_in: Option<u32>,
+    /// The workers' credentials; they take them in turn.
+    pub bearers: Vec<HeaderValue>,
+}
+
+impl FleetOptions {
+    /// Workers that do not disconnect, and show no credentials.
+    #[must_use]
+    pub fn new(workers: usize, names: usize) -> Self {
+        Self {
+            workers,
+            names,
+            cut_one_in: None,
+            bearers: Vec::new(),
+        }
+    }
 }
 
 /// What workers are told to do.
@@ -62,7 +85,7 @@ impl Fleet {
     pub fn start(
         court: &Arc<Court>,
         targets: &[Target],
-        options: FleetOptions,
+        options: &FleetOptions,
         seed: u64,
         prefix: &Arc<str>,
     ) -> Self {
@@ -72,11 +95,15 @@ impl Fleet {
             let mix = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let dice = StdRng::seed_from_u64(seed ^ mix);
             let prefix = Arc::clone(prefix);
-            let client = Client::new(Arc::clone(court), number, prefix, targets);
+            let mut client = Client::new(Arc::clone(court), number, prefix, targets);
+            if !options.bearers.is_empty() {
+                client = client.with_bearer(&options.bearers[number % options.bearers.len()]);
+            }
             let worker = Worker {
                 client,
                 dice,
                 names: options.names,
+                cut_one_in: options.cut_one_in,
                 gateway: number % targets.len(),
                 // Every third one asks whichever gateway comes next, as through a load balancer.
                 is_spread: number % 3 == 0,
@@ -103,6 +130,7 @@ struct Worker {
     client: Client,
     dice: StdRng,
     names: usize,
+    cut_one_in: Option<u32>,
     gateway: usize,
     is_spread: bool,
     stage: watch::Receiver<Stage>,
@@ -111,8 +139,15 @@ struct Worker {
 impl Worker {
     async fn run(mut self) {
         while self.is_free() {
-            if let Some(held) = self.acquire().await {
-                self.hold(held).await;
+            let cut_after = self.cut_after(ACQUIRE_CUT_MS_MAX);
+            match cut_off(cut_after, self.acquire()).await {
+                Some(Some(held)) => self.hold(held).await,
+                Some(None) => {}
+                None => {
+                    // Nobody will ever know whether it was granted.
+                    self.client.court().count(|counts| counts.cut_off += 1);
+                    self.client.become_another();
+                }
             }
             self.pause(IDLE_MS).await;
         }
@@ -137,6 +172,13 @@ impl Worker {
 
     fn turn(&mut self) {
         self.gateway = (self.gateway + 1) % self.client.gateways();
+    }
+
+    /// When the client is to disconnect, if it is to.
+    fn cut_after(&mut self, longest_ms: u64) -> Option<Duration> {
+        let times = self.cut_one_in.filter(|_| self.is_free())?;
+        let after = self.dice.random_range(0..=longest_ms);
+        self.one_in(times).then_some(Duration::from_millis(after))
     }
 
     /// Which gateway is asked next, and sometimes a second one at the same time.
@@ -184,14 +226,19 @@ impl Worker {
         ttl_ms: u64,
     ) -> (Answer, Option<Held>) {
         let wait_ms = self.dice.random_range(WAIT_MS);
-        let patience = match self.one_in(4) {
-            true => Duration::from_millis(self.dice.random_range(10..=wait_ms)),
-            false => Duration::from_millis(wait_ms) + ANSWER_TIMEOUT,
-        };
+        let goes_after = self.dice.random_range(10..=wait_ms);
+        let goes_after = self.one_in(4).then_some(Duration::from_millis(goes_after));
         self.client.court().count(|counts| counts.waits += 1);
-        self.client
-            .acquire_in_line(through, name, ttl_ms, wait_ms, patience)
-            .await
+        let patience = Duration::from_millis(wait_ms) + ANSWER_TIMEOUT;
+        let asking = self
+            .client
+            .acquire_in_line(through, name, ttl_ms, wait_ms, patience);
+        if let Some(answered) = cut_off(goes_after, asking).await {
+            return answered;
+        }
+        let court = self.client.court();
+        court.count(|counts| counts.waits_cancelled += 1);
+        (Answer::Unknown("its client went away".to_owned()), None)
     }
 
     async fn hold(&mut self, mut held: Held) {
@@ -255,12 +302,14 @@ impl Worker {
     async fn renew(&mut self, held: &mut Held) -> bool {
         loop {
             let (through, also) = self.through();
-            match self.client.renew(through, also, held).await {
-                Answer::Renewed(_) => {
+            let cut_after = self.cut_after(CUT_MS_MAX);
+            let asking = self.client.renew(through, also, held);
+            match cut_off(cut_after, asking).await {
+                Some(Answer::Renewed(_)) => {
                     self.client.court().write(held.no);
                     return true;
                 }
-                Answer::Ended(_) => return false,
+                Some(Answer::Ended(_)) => return false,
                 _ => {
                     self.turn();
                     self.pause(RETRY_MS).await;
@@ -286,8 +335,10 @@ impl Worker {
     async fn release(&mut self, held: Held) {
         for _ in 0..RELEASES_MAX {
             let (through, also) = self.through();
-            match self.client.release(through, also, &held).await {
-                Answer::Released | Answer::Mismatch => {
+            let cut_after = self.cut_after(CUT_MS_MAX);
+            let asking = self.client.release(through, also, &held);
+            match cut_off(cut_after, asking).await {
+                Some(Answer::Released | Answer::Mismatch) => {
                     self.renew_what_is_released(held).await;
                     return;
                 }
@@ -307,5 +358,13 @@ impl Worker {
             let (through, _) = self.through();
             self.client.renew(through, None, &mut held).await;
         }
+    }
+}
+
+/// The answer, unless the client disconnects before.
+async fn cut_off<T>(after: Option<Duration>, asking: impl Future<Output = T>) -> Option<T> {
+    match after {
+        Some(after) => tokio::time::timeout(after, asking).await.ok(),
+        None => Some(asking.await),
     }
 }

@@ -146,6 +146,21 @@ impl Cluster {
         Ok(keys.map(str::to_owned).collect())
     }
 
+    /// How many leases it has.
+    ///
+    /// # Errors
+    /// When the cluster does not answer.
+    pub async fn leases(&self) -> Result<usize> {
+        let etcd = self.etcd.lock().await;
+        let printed = etcd.etcdctl(&["lease", "list"]).await?;
+        // Below a line that says how many there are.
+        Ok(printed
+            .lines()
+            .skip(1)
+            .filter(|line| !line.is_empty())
+            .count())
+    }
+
     pub(super) async fn heal(&self, gateways: usize) -> Result<()> {
         self.doors.iter().for_each(Door::play_nothing);
         for gateway in 0..gateways {

@@ -39,6 +39,13 @@ impl Gateway {
             .known_as(callers, name(index))
             .ready_when_get_answers_200(admin, "/readyz");
         let mut process = Process::new(spec)?;
+        let auth = match &options.principals {
+            Some(roll) => {
+                fs::write(process.dir().join("principals.toml"), roll)?;
+                "auth.mode = \"tokens\"\nauth.principals_file = \"principals.toml\""
+            }
+            None => "auth.mode = \"none\"",
+        };
         let config = format!(
             "listen = \"127.0.0.1:{public}\"\n\
              admin_listen = \"127.0.0.1:{admin}\"\n\
@@ -46,7 +53,7 @@ impl Gateway {
              peer_url = \"http://127.0.0.1:{told}\"\n\
              state_dir = \"state\"\n\
              home.endpoints = {home:?}\n\
-             auth.mode = \"none\"\n\
+             log.filter = \"{log}\"\n{auth}\n\
              etcd.session_ttl_ms = {session}\n\
              limits.wait_ms_max = 120000\n\
              http.idle_timeout_ms = 140000\n\
@@ -54,6 +61,7 @@ impl Gateway {
             told = peers.port(),
             session = options.session_ttl.as_millis(),
             drain = options.drain.as_millis(),
+            log = options.log_filter,
         );
         fs::write(process.dir().join("gateway.toml"), config)?;
         process.restart().await?;
@@ -80,6 +88,11 @@ impl Gateway {
         let log = process.log();
         let lines: Vec<&str> = log.lines().collect();
         Some(lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n"))
+    }
+
+    /// All that it has logged.
+    pub async fn log(&self) -> String {
+        self.process().await.log()
     }
 
     /// The link that its clients use.

@@ -37,6 +37,10 @@ pub struct StackOptions {
     /// How long a gateway drains that is told to end. Clients here turn to another gateway by
     /// themselves, and no load balancer has to notice anything.
     pub drain: Duration,
+    /// The file with the principals, for gateways that want credentials.
+    pub principals: Option<String>,
+    /// What gateways log.
+    pub log_filter: &'static str,
     /// The folder with `gateway` and `shard-map`.
     pub programs: PathBuf,
 }
@@ -58,6 +62,8 @@ impl StackOptions {
             spares: 0,
             session_ttl: Duration::from_secs(3),
             drain: Duration::from_millis(500),
+            principals: None,
+            log_filter: "info",
             programs: in_folder(programs)?,
         })
     }
@@ -97,7 +103,7 @@ impl Stack {
     /// Starts everything and waits until every gateway is ready.
     ///
     /// # Errors
-    /// When something does not start within a minute.
+    /// When something does not start in time.
     pub async fn start(options: &StackOptions) -> Result<Self> {
         let callers = Callers::default();
         let mut clusters = Vec::new();
@@ -152,7 +158,7 @@ impl Stack {
     /// Opens every link, plays no tricks, and starts or continues every process.
     ///
     /// # Errors
-    /// When one does not start within a minute.
+    /// When one does not start in time.
     pub async fn heal(&self) -> Result<()> {
         for cluster in &self.clusters {
             cluster.heal(self.gateways.len()).await?;
@@ -174,15 +180,35 @@ impl Stack {
         tricks
     }
 
+    /// The keys of all clusters that begin so.
+    ///
+    /// # Errors
+    /// When a cluster does not answer.
+    pub async fn keys(&self, prefix: &str) -> Result<Vec<String>> {
+        let mut keys = Vec::new();
+        for cluster in &self.clusters {
+            keys.extend(cluster.keys(prefix).await?);
+        }
+        Ok(keys)
+    }
+
+    /// How many leases all clusters have.
+    ///
+    /// # Errors
+    /// When a cluster does not answer.
+    pub async fn leases(&self) -> Result<usize> {
+        let mut leases = 0;
+        for cluster in &self.clusters {
+            leases += cluster.leases().await?;
+        }
+        Ok(leases)
+    }
+
     /// How many lock records all clusters have.
     ///
     /// # Errors
     /// When a cluster does not answer.
     pub async fn records(&self) -> Result<usize> {
-        let mut records = 0;
-        for cluster in &self.clusters {
-            records += cluster.keys("/locks/").await?.len();
-        }
-        Ok(records)
+        Ok(self.keys("/locks/").await?.len())
     }
 }

@@ -1,10 +1,10 @@
-//! Clients misbehave: the rows about renewals.
+//! Clients misbehave: the rows about renewals, and a short form of `make soak`.
 
 use crate::scene::{
     LONG, Scene, definite_renewal, granted, kept_through, lasting, released, renewed,
 };
 use futures::future::join_all;
-use holdfast_chaos::{Answer, ClusterShape};
+use holdfast_chaos::{Answer, ClusterShape, SoakOptions, StackOptions, soak};
 use std::time::Duration;
 
 const TTL: Duration = Duration::from_secs(2);
@@ -96,4 +96,12 @@ async fn a_hold_that_nobody_renews_ends_and_says_so() {
     }
     scene.until_all_is_free().await;
     scene.verdict();
+}
+
+#[tokio::test]
+async fn after_cut_off_requests_and_restarts_etcd_has_what_is_held_and_nothing_has_grown() {
+    let stack = StackOptions::new(3, vec![ClusterShape::ONE], None).unwrap();
+    let options = SoakOptions::new(1, Duration::from_secs(15), stack, 24);
+    let report = soak(&options, |_| {}).await.unwrap();
+    assert!(report.is_clean(), "{report}");
 }

@@ -12,12 +12,9 @@ const TTL: Duration = Duration::from_secs(30);
 #[tokio::test]
 async fn a_leader_killed_during_acquires_grants_nothing_twice() {
     let scene = Scene::start(2, &[ClusterShape::THREE]).await;
-    let options = FleetOptions {
-        workers: 12,
-        names: 8,
-    };
+    let options = FleetOptions::new(12, 8);
     let targets = scene.stack.targets();
-    let fleet = Fleet::start(&scene.court, &targets, options, 1, &"fleet/".into());
+    let fleet = Fleet::start(&scene.court, &targets, &options, 1, &"fleet/".into());
     lasting(Duration::from_secs(3)).await;
     {
         let mut etcd = scene.stack.clusters[0].etcd().await;

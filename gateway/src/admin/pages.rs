@@ -13,6 +13,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -30,6 +31,8 @@ pub struct Admin<L> {
     pub map: watch::Receiver<MapStatus>,
     /// The phase of this process.
     pub lifecycle: Lifecycle,
+    /// What runs its tasks, by the kind of thread.
+    pub runtimes: Vec<(&'static str, Handle)>,
 }
 
 impl<L: Locks> Admin<L> {
@@ -64,11 +67,16 @@ impl<L: Locks> Admin<L> {
 
     fn metrics(&self) -> Reply {
         let (clusters, phase) = (self.locks.clusters(), self.lifecycle.phase());
+        let runtimes = self.runtimes.iter();
+        let tasks: Vec<(&str, usize)> = runtimes
+            .map(|(threads, runtime)| (*threads, runtime.metrics().num_alive_tasks()))
+            .collect();
         let rendered = self.metrics.render(&Present {
             clusters: &clusters,
             engines: &self.locks.engines(),
             shards: &self.locks.shards(),
             map: &self.map.borrow(),
+            tasks: &tasks,
             phase,
             ready: readiness(phase, &clusters).is_ok(),
         });

@@ -34,6 +34,7 @@ fn shown() -> String {
             map: Some(Arc::new(map)),
             ..MapStatus::default()
         },
+        tasks: &[("worker", 1)],
         phase: Phase::Serving,
         ready: true,
     })

@@ -4,8 +4,8 @@ use super::exposition::{Exposition, Kind};
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Writes what is known.
-pub(super) fn render(out: &mut Exposition) {
+/// Writes what is known; `tasks` has how many have not ended, by the kind of thread that runs them.
+pub(super) fn render(out: &mut Exposition, tasks: &[(&str, usize)]) {
     let samples = [
         (
             "holdfast_process_cpu_seconds_total",
@@ -39,6 +39,15 @@ pub(super) fn render(out: &mut Exposition) {
         if let Some(value) = value {
             out.sample(name, &[], value);
         }
+    }
+    let name = "holdfast_process_tasks";
+    out.family(
+        name,
+        Kind::Gauge,
+        "Tasks that have not ended, by the kind of thread that runs them.",
+    );
+    for (threads, count) in tasks {
+        out.sample(name, &[("threads", threads)], *count as f64);
     }
 }
 

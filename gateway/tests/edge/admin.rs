@@ -14,6 +14,7 @@ use serde_json::json;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 struct Running {
@@ -32,6 +33,7 @@ fn run() -> Running {
         metrics: Arc::new(Metrics::default()),
         map: watch::channel(MapStatus::default()).1,
         lifecycle: lifecycle.clone(),
+        runtimes: vec![("worker", Handle::current())],
     };
     Running {
         address,
@@ -59,6 +61,7 @@ pub(crate) async fn wait_for_metric(server: &Server, line: &str) {
         engines: &[],
         shards: &[],
         map: &map,
+        tasks: &[],
         phase: Phase::Serving,
         ready: true,
     };
@@ -117,6 +120,7 @@ async fn the_pages_say_what_they_are_for() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in {text}");
     }
+    assert!(text.contains("holdfast_process_tasks{threads=\"worker\"} "));
     assert_eq!(client.get("/").await.status, 404);
     running.lifecycle.advance(Phase::Done);
     running.thread.join().unwrap();

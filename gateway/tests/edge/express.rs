@@ -181,6 +181,7 @@ async fn both_ways_are_counted_alike() {
         engines: &[],
         shards: &[],
         map: &MapStatus::default(),
+        tasks: &[],
         phase: Phase::Serving,
         ready: true,
     });

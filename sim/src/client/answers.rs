@@ -10,7 +10,7 @@ use holdfast_gateway::service::{
     ServiceError,
 };
 use holdfast_gateway::time::Millis;
-use holdfast_judge::{Promise, Rule};
+use holdfast_judge::{Promise, Refused, Rule};
 
 impl World {
     pub(crate) fn answer_arrives(&mut self, no: RequestNo, told: Told, answered: Real) {
@@ -45,7 +45,11 @@ impl World {
                     }
                     Answer::Acquire(Ok(AcquireOutcome::Refused { reason, free_in })) => {
                         let asked = self.asked(no, answered);
-                        self.judge.refused(self.now, &asked, free_in.as_ms());
+                        let refused = Refused {
+                            free_in_ms: free_in.as_ms(),
+                            timed_out: matches!(reason, Refusal::Timeout(_)),
+                        };
+                        self.judge.refused(self.now, &asked, refused);
                         self.told_refused(client, reason);
                     }
                     Answer::Renew(Ok(outcome)) => {

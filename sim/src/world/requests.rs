@@ -509,6 +509,7 @@ impl World {
             answered,
             name: request.name,
             shard: Self::shard_of(request.name).0,
+            wait_ms: request.wait_ms(),
         }
     }
 }
