@@ -224,7 +224,8 @@ async fn run(
         let (stores, source) = (Arc::clone(&service), parts.source.clone());
         let stores: Box<StoresOf> = Box::new(move |cluster| stores.store(cluster));
         let task = RolloutTask::new(me, home, source, stores, clock, Box::new(rand::random));
-        tokio::spawn(task.run(lifecycle.clone()));
+        // A driver reads every group of the clusters of its rollout: no renewal waits for that.
+        engines.spawn(task.run(lifecycle.clone()));
     }
     tokio::spawn(follow_map(Arc::clone(&service), parts.source));
 

@@ -212,8 +212,18 @@ pub const LAST_GROUP_IDLE: Millis = Millis::from_secs(600);
 pub const SURVEY_INTERVAL: Millis = Millis::from_secs(900);
 /// How often the guards of the shards that have groups are read: a move begins so late at most.
 pub const GUARDS_INTERVAL: Millis = Millis::from_secs(2);
-/// Groups of one gateway that leave one cluster at the same time.
-pub const MOVES_AT_ONCE_MAX: usize = 4;
+/// The guards of all other shards are read once in so many of these looks: what operators are shown is
+/// true after about a minute.
+pub const GUARDS_SWEEP_LOOKS: usize = 30;
+/// After a group of one gateway has gone from one cluster to another, the next one waits so many times
+/// as long as it took: moves take at most a quarter of the time.
+pub const MOVE_REST_TIMES: u64 = 3;
+/// The shortest such rest,
+pub const MOVE_REST_MIN: Millis = Millis::from_ms(50);
+/// and the longest.
+pub const MOVE_REST_MAX: Millis = Millis::from_secs(2);
+/// Records of groups that arrive, in one batch: etcd carries out nothing else while it puts them.
+pub const COPIES_PER_BATCH_MAX: usize = 96;
 /// A move that takes longer is undone, and tried again.
 pub const MOVE_TIME_MAX: Millis = Millis::from_secs(10);
 /// A group that arrives is looked for in the cluster that it comes from when it has not arrived
@@ -334,7 +344,9 @@ const _: () = {
     assert!(TTL_MIN.as_ms() > 2 * PROOF_MARGIN.as_ms());
     // Whoever has the say over a move gives it up first.
     assert!(MOVE_TIME_MAX.as_ms() + CALL_TIMEOUT.as_ms() < ARRIVAL_TIME_MAX.as_ms());
-    assert!(MOVES_AT_ONCE_MAX <= LOADS_AT_ONCE_MAX);
+    assert!(MOVE_REST_MIN.as_ms() < MOVE_REST_MAX.as_ms());
+    // What nobody waits for shares the last quarter of a batch.
+    assert!(COPIES_PER_BATCH_MAX < BATCH_OPS_MAX / 4);
     // A request that goes to and fro between two guards waits in between.
     assert!(ONWARD_HOPS_MAX as u64 / 2 * GUARD_WAIT.as_ms() > REQUEST_TIMEOUT.as_ms());
     let longest_call = NAME_BYTES_MAX + PRINCIPAL_BYTES_MAX + 256;

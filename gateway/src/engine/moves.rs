@@ -19,9 +19,10 @@
 use crate::engine::Effect;
 use crate::engine::Engine;
 use crate::engine::calls::Purpose;
-use crate::engine::group::GroupState;
+use crate::engine::group::{GroupCtl, GroupState};
 use crate::engine::later::Task;
 use crate::engine::mutation::Mutation;
+use crate::engine::pace::{Paces, rest_after};
 use crate::engine::records::{self, LockRecord, SourceRecord, TargetRecord, lease_of};
 use crate::engine::rekey::RekeyFor;
 use crate::engine::shards::Shard;
@@ -70,8 +71,7 @@ enum Phase {
 #[derive(Debug, Default)]
 pub(crate) struct Moves {
     by_group: BTreeMap<GroupId, Move>,
-    /// Not before this, after one that was undone.
-    next: Instant,
+    paces: Paces,
     guards_next: Instant,
 }
 
@@ -89,6 +89,22 @@ impl Moves {
 
     pub(crate) fn of(&self, group: GroupId) -> Option<&Move> {
         self.by_group.get(&group)
+    }
+
+    /// The move is over, whatever came of it.
+    fn remove(&mut self, group: GroupId, now: Instant) -> Option<Move> {
+        let it = self.by_group.remove(&group)?;
+        let took = now.since(it.began);
+        self.paces.ends(&it.to, group, now + rest_after(took));
+        Some(it)
+    }
+
+    /// The move is over, and the group where it was.
+    fn undone(&mut self, group: GroupId, now: Instant) {
+        if let Some(it) = self.remove(group, now) {
+            let again = now + limits::RETRY_BACKOFF;
+            self.paces.ends(&it.to, group, again);
+        }
     }
 }
 
@@ -108,8 +124,7 @@ impl Engine {
             return;
         }
         if is_due {
-            let shards: std::collections::BTreeSet<_> =
-                self.groups.iter().map(|(_, ctl)| ctl.shard).collect();
+            let shards = self.guards_to_look_at();
             self.want_guards(shards);
         }
         self.undo_late_moves();
@@ -120,7 +135,9 @@ impl Engine {
     /// What is wanted when the next tick is.
     pub(crate) fn moves_wakeup(&self) -> Option<Instant> {
         let has_any = self.groups.with_arriving().next().is_some();
-        has_any.then_some(self.moves.guards_next)
+        let look = has_any.then_some(self.moves.guards_next);
+        let rest_ends = self.moves.paces.next_wakeup(self.now);
+        look.into_iter().chain(rest_ends).min()
     }
 
     fn undo_late_moves(&mut self) {
@@ -145,47 +162,57 @@ impl Engine {
     }
 
     fn start_moves(&mut self) {
-        let any_leaves = self.shards.values().any(|shard| shard.goal().is_some());
-        if self.now < self.moves.next || !any_leaves {
+        if !self.shards.values().any(|shard| shard.goal().is_some()) {
             return;
         }
-        let room = limits::MOVES_AT_ONCE_MAX.saturating_sub(self.moves.by_group.len());
-        let mut found = Vec::new();
+        let mut turns: BTreeMap<Arc<str>, GroupId> = BTreeMap::new();
+        let mut empty = Vec::new();
         for (group, ctl) in self.groups.iter() {
-            if found.len() >= room {
-                break;
-            }
-            let may = matches!(ctl.state, GroupState::Open | GroupState::Closed)
-                && ctl.to.is_none()
-                && ctl.from.is_none()
-                && !ctl.rekeying
-                && ctl.unreadable == 0
-                && !self.moves.has(group)
-                && !self.closings.has_any_of(group);
             let goal = self.shards.get(&ctl.shard).and_then(Shard::goal);
-            if let (true, Some((to, guard, at))) = (may, goal) {
-                let left = Left {
-                    cluster: Arc::clone(&self.settings.cluster),
-                    guard: guard.clone(),
-                    at,
-                };
-                found.push((group, to, left));
+            let Some((to, ..)) = goal.filter(|_| self.may_leave(group, ctl)) else {
+                continue;
+            };
+            let paces = &self.moves.paces;
+            let is_next = || {
+                let first = turns.get(&to);
+                first.is_none_or(|first| paces.goes_before(&to, group, *first))
+            };
+            if ctl.used() == 0 {
+                empty.push(group);
+            } else if paces.is_free(&to, self.now) && is_next() {
+                turns.insert(to, group);
             }
         }
-        for (group, to, left) in found {
-            self.start_move(group, to, left);
+        for group in empty.into_iter().take(limits::BATCH_BUNDLES_MAX) {
+            self.retire(group);
+        }
+        for group in turns.into_values() {
+            self.start_move(group);
         }
     }
 
-    fn start_move(&mut self, group: GroupId, to: Arc<str>, left: Left) {
+    fn may_leave(&self, group: GroupId, ctl: &GroupCtl) -> bool {
+        matches!(ctl.state, GroupState::Open | GroupState::Closed)
+            && ctl.is_only_here()
+            && ctl.unreadable == 0
+            && !self.moves.has(group)
+            && !self.closings.has_any_of(group)
+    }
+
+    fn start_move(&mut self, group: GroupId) {
         let Some(ctl) = self.groups.get_mut(group) else {
             return;
         };
+        let Some((to, guard, at)) = self.shards.get(&ctl.shard).and_then(Shard::goal) else {
+            return;
+        };
+        let left = Left {
+            cluster: Arc::clone(&self.settings.cluster),
+            guard: guard.clone(),
+            at,
+        };
         // What is on its way lands before the mark or not at all; nothing more is begun.
         ctl.state = GroupState::Closed;
-        if ctl.used() == 0 {
-            return self.retire(group);
-        }
         let place = Place {
             group: Arc::clone(&ctl.group),
             shard: ctl.shard,
@@ -202,6 +229,7 @@ impl Engine {
             began: self.now,
         };
         self.moves.by_group.insert(group, it);
+        self.moves.paces.begins(&to, group);
         self.stats.moves.add(1);
         self.say(&to, Said::Prepare(place));
     }
@@ -343,10 +371,8 @@ impl Engine {
 
     /// The switch is confirmed as this gateway's own.
     pub(crate) fn switched(&mut self, group: GroupId) {
-        let (Some(it), Some(ctl)) = (
-            self.moves.by_group.remove(&group),
-            self.groups.remove(group),
-        ) else {
+        let moved = self.moves.remove(group, self.now);
+        let (Some(it), Some(ctl)) = (moved, self.groups.remove(group)) else {
             return;
         };
         let Some(lease) = it.lease else { return };
@@ -389,7 +415,6 @@ impl Engine {
 
     /// Gives a move up that is not switched.
     pub(crate) fn undo_move(&mut self, group: GroupId) {
-        self.moves.next = self.now + limits::RETRY_BACKOFF;
         let Some(it) = self.moves.by_group.get_mut(&group) else {
             return;
         };
@@ -398,9 +423,7 @@ impl Engine {
             return;
         }
         let Some(lease) = it.lease else {
-            self.moves.by_group.remove(&group);
-            self.stats.moves_undone.add(1);
-            return self.end_what_waited(group);
+            return self.unmarked(group);
         };
         it.phase = Phase::Undoing;
         let to = Arc::clone(&it.to);
@@ -437,7 +460,7 @@ impl Engine {
     }
 
     pub(crate) fn unmarked(&mut self, group: GroupId) {
-        self.moves.by_group.remove(&group);
+        self.moves.undone(group, self.now);
         self.stats.moves_undone.add(1);
         self.end_what_waited(group);
     }
@@ -486,7 +509,7 @@ impl Engine {
             to,
             lease: Some(lease),
             ..
-        }) = self.moves.by_group.remove(&group)
+        }) = self.moves.remove(group, self.now)
         {
             self.say(&to, Said::Orphaned(group, lease));
         }

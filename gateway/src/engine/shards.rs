@@ -17,7 +17,8 @@ use crate::time::{Instant, Millis};
 use holdfast_store::{Get, KeyRange, KeyValue, Op, Reply, Revision, StoreError, Txn, TxnOpReply};
 use shard_map::ShardId;
 use shard_map::records::{Guard, GuardState, Record, keys};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// What the engine knows of a shard.
@@ -69,6 +70,13 @@ pub(crate) enum GuardSeen {
     Missing,
     /// As read, at this revision.
     Read(Guard, Revision),
+}
+
+impl GuardSeen {
+    /// Whether a rollout has not come to its end with the shard.
+    fn is_changing(&self) -> bool {
+        matches!(self, Self::Read(guard, _) if guard.state == GuardState::Leaving || guard.from.is_some())
+    }
 }
 
 /// Whether a guard is the whole truth about a name: active, and nothing still arriving.
@@ -225,6 +233,26 @@ impl Engine {
 
     pub(crate) fn want_guard(&mut self, shard: ShardId) {
         self.want_guards([shard]);
+    }
+
+    /// The shards whose guards are read now: those that have groups here, which leave when their guard
+    /// says so; those whose guard is going to change, as it was last read; and some of the others in
+    /// turn. For what becomes of those nothing here depends on it, but operators are shown them.
+    pub(crate) fn guards_to_look_at(&mut self) -> BTreeSet<ShardId> {
+        let changing = self.shards.iter().filter(|(_, it)| it.guard.is_changing());
+        let with_groups = self.groups.iter().map(|(_, ctl)| ctl.shard);
+        let mut wanted: BTreeSet<_> = changing.map(|(id, _)| *id).chain(with_groups).collect();
+        let after = self.guards_swept;
+        let rest = self
+            .shards
+            .range((Bound::Excluded(after), Bound::Unbounded));
+        let in_turn = rest.chain(self.shards.range(..=after));
+        let share = self.shards.len().div_ceil(limits::GUARDS_SWEEP_LOOKS);
+        for (shard, _) in in_turn.take(share) {
+            self.guards_swept = *shard;
+            wanted.insert(*shard);
+        }
+        wanted
     }
 
     pub(crate) fn on_guards(&mut self, shards: &[ShardId], result: Result<Reply, StoreError>) {

@@ -241,12 +241,12 @@ impl Engine {
             return bundles;
         }
         let mut filling = Filling::default();
-        let expiries = !self.writes.expiries.is_empty();
-        let others = expiries || !self.writes.acquires.is_empty();
+        let unasked = !self.writes.expiries.is_empty() || !self.writes.copies.is_empty();
+        let others = unasked || !self.writes.acquires.is_empty();
         self.fill_with_writes(&mut filling, Share::quarters(if others { 2 } else { 4 }));
-        self.fill_with_grants(&mut filling, Share::quarters(if expiries { 3 } else { 4 }));
+        self.fill_with_grants(&mut filling, Share::quarters(if unasked { 3 } else { 4 }));
+        self.fill_with_copies(&mut filling);
         self.fill_with_ends(&mut filling, Share::quarters(4), Ends::Expired);
-        self.fill_with_copies(&mut filling, Share::quarters(3));
         self.fill_with_writes(&mut filling, Share::quarters(4));
         filling.into_bundles()
     }
@@ -270,14 +270,16 @@ impl Engine {
         self.fill_with_ends(filling, share, Ends::Awaited);
     }
 
-    fn fill_with_copies(&mut self, filling: &mut Filling, share: Share) {
-        while filling.has_room(share) {
+    fn fill_with_copies(&mut self, filling: &mut Filling) {
+        let mut most = limits::COPIES_PER_BATCH_MAX;
+        while most > 0 && filling.has_room(Share::quarters(4)) {
             let Some(put) = self.writes.copies.pop_front() else {
                 break;
             };
             if self.groups.arriving(put.group).is_none() {
                 continue;
             }
+            most -= 1;
             let key = put.key();
             if !filling.admits(&key, put.bytes()) {
                 self.writes.copies.push_front(put);

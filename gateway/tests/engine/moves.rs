@@ -3,12 +3,14 @@
 use crate::holds::refused;
 use crate::pair::{A, B, NAMES, Pair, SHARD, puts, writes};
 use holdfast_gateway::engine::{Answer, Input, Table};
+use holdfast_gateway::limits::COPIES_PER_BATCH_MAX;
 use holdfast_gateway::names::Principal;
 use holdfast_gateway::service::{AcquireOutcome, Refusal, Renew, RenewOutcome};
 use holdfast_gateway::time::Millis;
 use holdfast_store::Op;
-use shard_map::Epoch;
 use shard_map::records::{Guard, GuardState, Record, keys};
+use shard_map::{Epoch, ShardId};
+use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -343,4 +345,81 @@ fn holds_end_as_ever_while_the_cluster_that_they_are_to_go_to_does_not_answer() 
         [0, 0],
         "it is free when nobody has renewed it"
     );
+}
+
+#[test]
+fn groups_go_one_at_a_time_and_the_next_waits_three_times_as_long_as_the_last_one_took() {
+    let mut pair = Pair::ready();
+    pair.groups_of_shards(3);
+    // A move is as long as its copies are not confirmed.
+    pair.held_back = |at, op| at == B && writes(op, "/locks/");
+    for shard in (0..3).map(ShardId) {
+        let here = pair.one_begins_to_leave(shard, 2);
+        pair.put(B, keys::guard(shard), here.to_value());
+    }
+    pair.run(2_000);
+    for gone in 1..=3 {
+        while pair.marked() == 0 {
+            pair.run(10);
+        }
+        pair.run_with(400, |pair| {
+            assert_eq!((pair.marked(), pair.records()[B]), (1, gone));
+        });
+        pair.let_go();
+        pair.run_with(1_190, |pair| {
+            assert_eq!((pair.marked(), pair.records()[B]), (0, gone));
+        });
+    }
+    assert_eq!(pair.records(), [0, 3]);
+}
+
+#[test]
+fn no_batch_carries_more_copies_than_it_may() {
+    let mut pair = Pair::ready();
+    const LOCKS: usize = 3 * COPIES_PER_BATCH_MAX;
+    for name in 0..LOCKS {
+        pair.acquire_name(A, "one", &format!("n{name}"));
+    }
+    pair.shard_leaves();
+    pair.run(3_000);
+    assert_eq!(pair.records(), [0, LOCKS]);
+    let mut of_batch: HashMap<_, usize> = HashMap::new();
+    for copy in pair.read(B, "/locks/") {
+        *of_batch.entry(copy.mod_revision).or_default() += 1;
+    }
+    assert!(
+        of_batch
+            .values()
+            .all(|copies| *copies <= COPIES_PER_BATCH_MAX)
+    );
+}
+
+#[test]
+fn what_operators_are_shown_of_a_shard_that_has_moved_is_true_soon_after() {
+    let mut pair = Pair::ready();
+    pair.granted(A, "one");
+    pair.shard_leaves();
+    pair.run(5_000);
+    assert_eq!(pair.shown(A), Some("leaving"));
+    pair.shard_has_left();
+    pair.run(2_100);
+    assert_eq!(
+        [A, B].map(|at| pair.shown(at)),
+        [Some("moved"), Some("active")]
+    );
+}
+
+#[test]
+fn what_operators_are_shown_becomes_true_though_nothing_of_the_shard_is_here() {
+    let mut pair = Pair::ready();
+    let grant = pair.granted(A, "one");
+    pair.release(A, &grant);
+    pair.wait(620);
+    assert_eq!(pair.read(A, "/holdfast/groups/").len(), 0);
+    // Moved by others, from beginning to end.
+    pair.shard_leaves();
+    pair.shard_has_left();
+    assert_eq!(pair.shown(A), Some("active"));
+    pair.wait(90);
+    assert_eq!(pair.shown(A), Some("moved"));
 }

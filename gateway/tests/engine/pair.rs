@@ -127,15 +127,54 @@ impl Pair {
 
     /// Step 2 alone. Returns what step 3 has to write.
     pub fn shard_begins_to_leave(&mut self, epoch: u64) -> Guard {
+        self.one_begins_to_leave(SHARD, epoch)
+    }
+
+    pub fn one_begins_to_leave(&mut self, shard: ShardId, epoch: u64) -> Guard {
         let leaving = Guard {
             epoch: Epoch(epoch),
             state: GuardState::Leaving,
             to: Some(NAMES[B].parse().unwrap()),
             ..Guard::first()
         };
-        self.put(A, keys::guard(SHARD), leaving.to_value());
-        let written = self.read(A, "/holdfast/shards/")[0].mod_revision;
+        self.put(A, keys::guard(shard), leaving.to_value());
+        let written = self.read(A, &format!("/holdfast/shards/{shard}"))[0].mod_revision;
         arriving(&leaving, written, &NAMES[A].parse().unwrap()).unwrap()
+    }
+
+    /// The last steps: nothing of the shard is left in `a`.
+    pub fn shard_has_left(&mut self) {
+        let (left, here) = (self.guard(A), self.guard(B));
+        let moved = Guard {
+            state: GuardState::Moved,
+            ..left
+        };
+        let settled = Guard { from: None, ..here };
+        self.put(A, keys::guard(SHARD), moved.to_value());
+        self.put(B, keys::guard(SHARD), settled.to_value());
+    }
+
+    /// So many groups in `a`, of a shard each, with a lock.
+    pub fn groups_of_shards(&mut self, count: u32) {
+        for shard in (0..count).map(ShardId) {
+            self.put(A, keys::guard(shard), Guard::first().to_value());
+            let ticket = self.acquire_in(A, shard, "one", &format!("n{shard}"));
+            self.grant_of(ticket);
+        }
+    }
+
+    /// Groups in `a` whose key says that they move.
+    pub fn marked(&mut self) -> usize {
+        let groups = self.read(A, "/holdfast/groups/");
+        let says_to = |kv: &&KeyValue| String::from_utf8_lossy(&kv.value).contains("\"to\":");
+        groups.iter().filter(says_to).count()
+    }
+
+    /// The state of the shard's guard there, as operators are shown it.
+    pub fn shown(&self, at: usize) -> Option<&'static str> {
+        let statuses = self.engines[at].shard_statuses();
+        let of_shard = statuses.iter().find(|status| status.shard == SHARD.0);
+        of_shard.and_then(|status| status.state)
     }
 
     pub fn guard(&mut self, at: usize) -> Guard {
@@ -233,7 +272,11 @@ impl Pair {
     }
 
     pub fn acquire_name(&mut self, at: usize, client: &str, name: &str) -> Ticket {
-        self.acquire_for(None, at, client, name)
+        self.acquire_in(at, SHARD, client, name)
+    }
+
+    pub fn acquire_in(&mut self, at: usize, shard: ShardId, client: &str, name: &str) -> Ticket {
+        self.acquire_as(None, at, shard, client, name)
     }
 
     pub fn acquire_for(
@@ -243,11 +286,22 @@ impl Pair {
         client: &str,
         name: &str,
     ) -> Ticket {
+        self.acquire_as(principal, at, SHARD, client, name)
+    }
+
+    fn acquire_as(
+        &mut self,
+        principal: Option<&Principal>,
+        at: usize,
+        shard: ShardId,
+        client: &str,
+        name: &str,
+    ) -> Ticket {
         let acquire = Acquire {
             principal: principal.cloned(),
             ..wish(client, name)
         };
-        self.ask(at, |ticket| Input::Acquire(ticket, SHARD, acquire))
+        self.ask(at, |ticket| Input::Acquire(ticket, shard, acquire))
     }
 
     /// Asks for "n", and waits for it for so long.
