@@ -216,11 +216,11 @@ pub const GUARDS_INTERVAL: Millis = Millis::from_secs(2);
 /// true after about a minute.
 pub const GUARDS_SWEEP_LOOKS: usize = 30;
 /// After a group of one gateway has gone from one cluster to another, the next one waits so many times
-/// as long as it took: moves take at most a quarter of the time.
-pub const MOVE_REST_TIMES: u64 = 3;
+/// as long as it took: moves take an eighth of the time.
+pub const MOVE_REST_TIMES: u64 = 7;
 /// The shortest such rest,
 pub const MOVE_REST_MIN: Millis = Millis::from_ms(50);
-/// and the longest.
+/// and the longest: a rollout over slow clusters has an end too.
 pub const MOVE_REST_MAX: Millis = Millis::from_secs(2);
 /// Records of groups that arrive, in one batch: etcd carries out nothing else while it puts them.
 pub const COPIES_PER_BATCH_MAX: usize = 96;

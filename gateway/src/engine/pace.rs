@@ -1,7 +1,7 @@
 //! How fast groups leave a cluster: to each other cluster one after the other, with a rest in between.
 //!
 //! A move asks etcd and this gateway for work that renewals and acquires need too. So the next one waits
-//! [`limits::MOVE_REST_TIMES`] times as long as the last one took: at most that part of the time is
+//! [`limits::MOVE_REST_TIMES`] times as long as the last one took: only so small a part of the time is
 //! spent on moves, and where everything is slow already they become rarer by themselves. One at a time
 //! also means that few holds have to wait with their end for a move.
 //!

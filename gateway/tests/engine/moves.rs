@@ -3,7 +3,7 @@
 use crate::holds::refused;
 use crate::pair::{A, B, NAMES, Pair, SHARD, puts, writes};
 use holdfast_gateway::engine::{Answer, Input, Table};
-use holdfast_gateway::limits::COPIES_PER_BATCH_MAX;
+use holdfast_gateway::limits::{COPIES_PER_BATCH_MAX, MOVE_REST_TIMES};
 use holdfast_gateway::names::Principal;
 use holdfast_gateway::service::{AcquireOutcome, Refusal, Renew, RenewOutcome};
 use holdfast_gateway::time::Millis;
@@ -348,7 +348,8 @@ fn holds_end_as_ever_while_the_cluster_that_they_are_to_go_to_does_not_answer() 
 }
 
 #[test]
-fn groups_go_one_at_a_time_and_the_next_waits_three_times_as_long_as_the_last_one_took() {
+fn groups_go_one_at_a_time_and_the_next_waits_several_times_as_long_as_the_last_one_took() {
+    const TOOK: u64 = 200;
     let mut pair = Pair::ready();
     pair.groups_of_shards(3);
     // A move is as long as its copies are not confirmed.
@@ -362,11 +363,11 @@ fn groups_go_one_at_a_time_and_the_next_waits_three_times_as_long_as_the_last_on
         while pair.marked() == 0 {
             pair.run(10);
         }
-        pair.run_with(400, |pair| {
+        pair.run_with(TOOK, |pair| {
             assert_eq!((pair.marked(), pair.records()[B]), (1, gone));
         });
         pair.let_go();
-        pair.run_with(1_190, |pair| {
+        pair.run_with(MOVE_REST_TIMES * TOOK - 10, |pair| {
             assert_eq!((pair.marked(), pair.records()[B]), (0, gone));
         });
     }
