@@ -224,6 +224,8 @@ pub const MOVE_REST_MIN: Millis = Millis::from_ms(50);
 pub const MOVE_REST_MAX: Millis = Millis::from_secs(2);
 /// Records of groups that arrive, in one batch: etcd carries out nothing else while it puts them.
 pub const COPIES_PER_BATCH_MAX: usize = 96;
+/// A group that is to arrive where its shard's guard does not admit it yet waits so long for that.
+pub const PLACE_WAIT: Millis = Millis::from_ms(300);
 /// A move that takes longer is undone, and tried again.
 pub const MOVE_TIME_MAX: Millis = Millis::from_secs(10);
 /// A group that arrives is looked for in the cluster that it comes from when it has not arrived

@@ -90,8 +90,9 @@ impl Engine {
         }
     }
 
-    fn prepare_place(&mut self, place: Place) {
+    pub(crate) fn prepare_place(&mut self, place: Place) {
         let group = place.group.id;
+        self.places.remove(&group);
         if self.groups.get(group).is_some()
             || self.session.live().is_none()
             || self.groups.len() >= limits::GROUPS_MAX
@@ -99,10 +100,7 @@ impl Engine {
             return;
         }
         if !self.takes_groups_of(&place) {
-            let source = place.from.cluster();
-            self.want_guards([place.shard]);
-            self.follow(place.shard, &place.left);
-            return self.say(&source, Said::NotYet(group));
+            return self.place_waits(place);
         }
         if let Some(ctl) = self.groups.remove_arriving(group) {
             // Of a move that the other engine has given up since.
@@ -117,7 +115,7 @@ impl Engine {
 
     /// Whether the shard's guard here is active and says that it comes from there: while both guards
     /// are leaving, groups would go to and fro.
-    fn takes_groups_of(&self, place: &Place) -> bool {
+    pub(crate) fn takes_groups_of(&self, place: &Place) -> bool {
         match self.shards.get(&place.shard).map(|shard| &shard.guard) {
             Some(GuardSeen::Read(guard, _)) => {
                 let from = guard.from.as_ref().map(shard_map::ClusterName::as_str);

@@ -29,6 +29,7 @@ pub(crate) enum Task {
     Undo(GroupId, LeaseId),
     Close(SlotRef, Secret),
     LeaveSource(GroupId),
+    RefusePlace(GroupId),
     /// Ask for another lease for waiters; this one was refused.
     AskLineLease(LeaseId),
     AskSource(GroupId),
@@ -84,6 +85,7 @@ impl Engine {
                 Task::Undo(group, lease) => self.undo_again(group, lease),
                 Task::AskLineLease(lease) => self.line_lease_refused(lease),
                 Task::LeaveSource(group) => self.leave_source(group),
+                Task::RefusePlace(group) => self.refuse_place(group),
                 Task::AskSource(group) => self.ask_source(group),
                 Task::Close(at, secret) => self.read_to_close(at, secret),
                 Task::Resume => self.writes.resume(),

@@ -25,7 +25,7 @@
 //! | `course`, `cold`, `owners`, `forward` | requests about locks that no table here knows, or that other gateways own |
 //! | `step` | the step of a rollout that an engine takes by itself |
 //! | `onward` | requests that another cluster's engine goes on with, because their shard moves |
-//! | `moves`, `pace`, `arrivals`, `rekey`, `words` | groups that move between two clusters of one gateway |
+//! | `moves`, `pace`, `places`, `arrivals`, `rekey`, `words` | groups that move between two clusters of one gateway |
 //! | `claims`, `heritage`, `survey` | groups of sessions that are gone; comparing tables with etcd |
 
 mod acquire;
@@ -60,6 +60,7 @@ mod onward;
 mod outcome;
 mod owners;
 mod pace;
+mod places;
 mod proof;
 mod quota;
 mod records;
@@ -224,6 +225,7 @@ pub struct Engine {
     owners: Arc<Owners>,
     claims: claims::Claims,
     moves: moves::Moves,
+    places: places::Places,
     /// Up to this shard, guards were looked at in turn.
     guards_swept: ShardId,
     heritages: heritage::Heritages,
@@ -277,6 +279,7 @@ impl Engine {
             owners: Arc::default(),
             claims: claims::Claims::default(),
             moves: moves::Moves::default(),
+            places: places::Places::default(),
             guards_swept: ShardId(0),
             heritages: heritage::Heritages::default(),
             survey: survey::Surveys::default(),

@@ -240,7 +240,7 @@ impl Engine {
         (it.lease == Some(lease) && it.phase == phase).then_some(it)
     }
 
-    /// The shard's guard there is not active yet.
+    /// The shard's guard there does not become active.
     pub(crate) fn place_not_yet(&mut self, group: GroupId) {
         let it = self.moves.by_group.get(&group);
         if it.is_some_and(|it| it.phase == Phase::Preparing) {

@@ -205,6 +205,7 @@ impl Engine {
         self.round.reset();
         self.alarm = Default::default();
         self.shards.clear();
+        self.places.clear();
         self.give_moves_up();
         if !goes_on && !self.mutated(Mutation::TableOutlivesSession) {
             self.groups.void_proofs();

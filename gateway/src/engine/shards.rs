@@ -282,6 +282,7 @@ impl Engine {
         if !older {
             known.guard = read;
             self.lines_go_on(shard);
+            self.places_go_on(shard);
         }
     }
 

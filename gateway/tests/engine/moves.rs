@@ -424,3 +424,18 @@ fn what_operators_are_shown_becomes_true_though_nothing_of_the_shard_is_here() {
     pair.wait(90);
     assert_eq!(pair.shown(A), Some("moved"));
 }
+
+#[test]
+fn no_move_is_undone_because_the_guard_of_its_goal_has_not_been_read_or_written_there_yet() {
+    for step_three in [true, false] {
+        let mut pair = Pair::ready();
+        pair.granted(A, "one");
+        let here = pair.shard_begins_to_leave(2);
+        if step_three {
+            pair.put(B, keys::guard(SHARD), here.to_value());
+        }
+        pair.run(2_300);
+        assert_eq!(pair.records(), [0, 1], "step three: {step_three}");
+        assert_eq!(pair.engines[A].stats().moves_undone.get(), 0);
+    }
+}
