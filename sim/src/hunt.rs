@@ -145,6 +145,7 @@ pub const HUNTS: &[Hunt] = &[
             &[Fault::Rollouts, Fault::SlowLinks],
         ),
     ),
+    hunt(Mutation::ReceivedWithoutGuard, 20_000, &[Fault::Rollouts]),
     hunt(
         Mutation::RecordsDeletedBeforeSwitch,
         400,

@@ -32,13 +32,16 @@ use holdfast_store::{
     Compare, DefiniteError, Get, Key, KeyRange, KeyValue, LeaseId, Op, Put, Reply, Revision,
     StoreError, Txn, TxnOp, TxnOpReply,
 };
-use shard_map::records::GuardState;
+use shard_map::records::{GuardState, keys};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What is known of a group that arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Arrival {
+    /// The shard's guard here that admits it. Once there is another one, nothing arrives any more, and
+    /// whoever counts the groups here after that counts all.
+    guard: Revision,
     /// Revisions of the records that were put.
     copies: BTreeMap<SlotIndex, Revision>,
     /// How many are to be put.
@@ -99,7 +102,7 @@ impl Engine {
         {
             return;
         }
-        if !self.takes_groups_of(&place) {
+        if self.guard_that_admits(&place).is_none() {
             return self.place_waits(place);
         }
         if let Some(ctl) = self.groups.remove_arriving(group) {
@@ -113,15 +116,17 @@ impl Engine {
         self.call(op, limits::CALL_TIMEOUT, purpose);
     }
 
-    /// Whether the shard's guard here is active and says that it comes from there: while both guards
-    /// are leaving, groups would go to and fro.
-    pub(crate) fn takes_groups_of(&self, place: &Place) -> bool {
+    /// The revision of the shard's guard here, if it is active and says that it comes from there: while
+    /// both guards are leaving, groups would go to and fro.
+    pub(crate) fn guard_that_admits(&self, place: &Place) -> Option<Revision> {
         match self.shards.get(&place.shard).map(|shard| &shard.guard) {
-            Some(GuardSeen::Read(guard, _)) => {
+            Some(GuardSeen::Read(guard, revision)) => {
                 let from = guard.from.as_ref().map(shard_map::ClusterName::as_str);
-                guard.state == GuardState::Active && from == Some(place.from.cluster.as_str())
+                let admits =
+                    guard.state == GuardState::Active && from == Some(place.from.cluster.as_str());
+                admits.then_some(*revision)
             }
-            _ => false,
+            _ => None,
         }
     }
 
@@ -135,6 +140,10 @@ impl Engine {
         let Ok(Reply::LeaseGranted { ttl_s, .. }) = result else {
             // No key names it, so nobody can use it.
             return self.revoke(lease);
+        };
+        let Some(guard) = self.guard_that_admits(&place) else {
+            self.revoke(lease);
+            return self.place_waits(place);
         };
         let ttl = Millis::from_secs(u64::try_from(ttl_s).unwrap_or(0));
         let stay = Stay::new(Arc::clone(&self.proof));
@@ -150,7 +159,10 @@ impl Engine {
         ctl.stay = stay;
         let source: Arc<str> = place.from.cluster.as_str().into();
         ctl.from = Some(place.from);
-        ctl.arrival = Some(Arrival::default());
+        ctl.arrival = Some(Arrival {
+            guard,
+            ..Arrival::default()
+        });
         self.groups.insert_arriving(ctl);
         self.say(&source, Said::Prepared(group, lease));
     }
@@ -171,14 +183,19 @@ impl Engine {
     pub(crate) fn compile_receive(&self, group: GroupId) -> Option<Txn> {
         let ctl = self.groups.arriving(group)?;
         (ctl.revision == Revision::ABSENT).then_some(())?;
+        let guard = ctl.arrival.as_ref()?.guard;
         let key = records::group_key(self.session.live()?.id, group);
+        let mut compare = vec![Compare::absent(KeyRange::one(key.clone()))];
+        if !self.mutated(Mutation::ReceivedWithoutGuard) {
+            compare.push(Compare::mod_revision(keys::guard(ctl.shard), guard));
+        }
         let put = Put {
             key: key.clone(),
             value: self.group_value(ctl.shard, ctl.lease, None, ctl.from.clone()),
             lease: Some(ctl.lease),
         };
         Some(Txn {
-            compare: vec![Compare::absent(KeyRange::one(key.clone()))],
+            compare,
             then: vec![TxnOp::Put(put)],
             or_else: vec![TxnOp::Get(Get::keys(KeyRange::one(key)))],
         })

@@ -79,6 +79,8 @@ pub enum Mutation {
     SourceNotAsked,
     /// The switch of a move does not compare the shard's guard.
     SwitchWithoutGuard,
+    /// A group comes to a cluster whatever the shard's guard there says by then.
+    ReceivedWithoutGuard,
     /// The records in the cluster that a group leaves are deleted before the switch.
     RecordsDeletedBeforeSwitch,
     /// Who claims a group in the middle of a move finishes it on the lease that another has filled.
@@ -149,6 +151,7 @@ impl Mutation {
         Self::NotTheirsTakenAsLost,
         Self::SourceNotAsked,
         Self::SwitchWithoutGuard,
+        Self::ReceivedWithoutGuard,
         Self::RecordsDeletedBeforeSwitch,
         Self::FinishedByClaimer,
         Self::GroupForgetsSource,

@@ -28,7 +28,7 @@ impl Engine {
     pub(crate) fn places_go_on(&mut self, shard: ShardId) {
         let admitted = self.places.extract_if(.., |_, place| place.shard == shard);
         for (_, place) in admitted.collect::<Vec<_>>() {
-            if self.takes_groups_of(&place) {
+            if self.guard_that_admits(&place).is_some() {
                 self.prepare_place(place);
             } else {
                 self.follow(shard, &place.left);

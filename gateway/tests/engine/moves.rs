@@ -439,3 +439,26 @@ fn no_move_is_undone_because_the_guard_of_its_goal_has_not_been_read_or_written_
         assert_eq!(pair.engines[A].stats().moves_undone.get(), 0);
     }
 }
+
+#[test]
+fn no_group_comes_to_a_cluster_whose_guard_has_changed_since_it_was_asked_for_a_place() {
+    let mut pair = Pair::ready();
+    pair.granted(A, "one");
+    pair.held_back = |at, op| at == B && matches!(op, Op::LeaseGrant { .. });
+    pair.shard_leaves();
+    pair.run(3_000);
+    // The rollout is taken back, and the driver counts the groups in `b`: there is none.
+    let back = Guard {
+        epoch: Epoch(3),
+        state: GuardState::Leaving,
+        from: None,
+        to: Some(NAMES[A].parse().unwrap()),
+        ..pair.guard(B)
+    };
+    pair.put(B, keys::guard(SHARD), back.to_value());
+    pair.held_back = |_, _| false;
+    pair.let_go();
+    pair.run(100);
+    assert_eq!(pair.records(), [1, 0]);
+    assert_eq!(pair.read(B, "/holdfast/groups/").len(), 0);
+}
