@@ -145,7 +145,7 @@ pub const HUNTS: &[Hunt] = &[
             &[Fault::Rollouts, Fault::SlowLinks],
         ),
     ),
-    hunt(Mutation::ReceivedWithoutGuard, 20_000, &[Fault::Rollouts]),
+    beginning(2_150, hunt(Mutation::ReceivedWithoutGuard, 20_000, &[])),
     hunt(
         Mutation::RecordsDeletedBeforeSwitch,
         400,
