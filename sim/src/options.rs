@@ -6,6 +6,9 @@ use crate::faults::Fault;
 use std::collections::BTreeSet;
 use std::fmt;
 
+/// The longest that a client waits in line.
+pub(crate) const WAIT_MS_MAX: u64 = 15_000;
+
 /// The options of one run. Their text is one line.
 #[derive(Debug, Clone)]
 pub struct Options {

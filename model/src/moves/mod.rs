@@ -19,6 +19,9 @@
 //! * A write of a gateway without an answer may be carried out until the gateway has fenced it off or
 //!   its session has ended; then it is refused. Writes of guards have no fence: one of them may arrive
 //!   at any later time.
+//! * A look of the driver is one step: it reads both guards and counts the groups at once. A group that
+//!   comes between the two is refused by etcd, because its key is put only under the guard that
+//!   admitted it; the simulator looks for what happens otherwise (`ReceivedWithoutGuard`).
 //! * A revoke of a lease is one step. Its id is used once, so that a later revoke of it does nothing.
 
 pub mod actions;

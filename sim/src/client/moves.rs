@@ -3,6 +3,7 @@
 use super::{Client, Doing, Mine};
 use crate::clock::PartyClock;
 use crate::faults::Fault;
+use crate::options::WAIT_MS_MAX;
 use crate::world::{Ask, Event, Phase, Request, World};
 use holdfast_gateway::names::{ClientId, LockName, RequestId, Token};
 use holdfast_gateway::service::{Acquire, ForceRelease, Release, Renew};
@@ -99,7 +100,7 @@ impl World {
         let name = self.dice.index(self.options.names);
         let request_id = self.meets(Fault::RequestIds, 500).then(|| self.number());
         let wait_ms = match self.meets(Fault::Waits, 700) {
-            true => self.dice.between(200..=15_000),
+            true => self.dice.between(200..=WAIT_MS_MAX),
             false => 0,
         };
         self.clients[client].doing = Doing::Acquiring {

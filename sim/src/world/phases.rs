@@ -3,6 +3,8 @@
 
 use super::World;
 use crate::clock::Real;
+use crate::faults::Fault;
+use crate::options::WAIT_MS_MAX;
 use holdfast_judge::Rule;
 use std::collections::BTreeSet;
 
@@ -38,7 +40,13 @@ impl World {
         self.check_rollouts();
         self.begin_phase(Phase::Hold);
         self.choose_holders();
-        self.run_until(self.now + self.options.ttl_ms_max * 102 / 100 + session + 8_000);
+        // Of those that are gone, one may still be in line: its gateway cannot know.
+        let wait = if self.options.has(Fault::Waits) {
+            WAIT_MS_MAX
+        } else {
+            0
+        };
+        self.run_until(self.now + wait + self.options.ttl_ms_max * 102 / 100 + session + 8_000);
         self.check_held();
         self.begin_phase(Phase::Release);
         self.wake_all();
