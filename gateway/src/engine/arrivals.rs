@@ -186,7 +186,9 @@ impl Engine {
         let guard = ctl.arrival.as_ref()?.guard;
         let key = records::group_key(self.session.live()?.id, group);
         let mut compare = vec![Compare::absent(KeyRange::one(key.clone()))];
-        if !self.mutated(Mutation::ReceivedWithoutGuard) {
+        let unguarded = self.mutated(Mutation::ReceivedWithoutGuard)
+            || self.mutated(Mutation::SwitchWithoutGuard);
+        if !unguarded {
             compare.push(Compare::mod_revision(keys::guard(ctl.shard), guard));
         }
         let put = Put {
