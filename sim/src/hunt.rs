@@ -138,7 +138,7 @@ pub const HUNTS: &[Hunt] = &[
     hunt(Mutation::NotTheirsTakenAsLost, 400, &[]),
     hunt(Mutation::SourceNotAsked, 100, &[Fault::Rollouts]),
     beginning(
-        2_100,
+        2_450,
         hunt(
             Mutation::SwitchWithoutGuard,
             20_000,
@@ -157,11 +157,11 @@ pub const HUNTS: &[Hunt] = &[
         &[Fault::Rollouts, Fault::SlowLinks, Fault::GatewayKilled],
     ),
     beginning(
-        4_300,
+        6_740,
         hunt(Mutation::GroupForgetsSource, 20_000, &[Fault::Rollouts]),
     ),
     beginning(
-        2_000,
+        3_250,
         hunt(Mutation::LookBeforeGuard, 20_000, &[Fault::Rollouts]),
     ),
     hunt(
@@ -170,7 +170,7 @@ pub const HUNTS: &[Hunt] = &[
         &[Fault::Rollouts, Fault::SlowLinks],
     ),
     beginning(
-        600,
+        1_000,
         hunt(
             Mutation::AbsenceTakenForSwitch,
             10_000,
@@ -189,7 +189,7 @@ pub const HUNTS: &[Hunt] = &[
         &[Fault::Rollouts, Fault::SlowLinks],
     ),
     beginning(
-        450,
+        780,
         hunt(
             Mutation::CopyNotChased,
             10_000,
@@ -210,7 +210,7 @@ pub const HUNTS: &[Hunt] = &[
         &[Fault::Rollouts],
     ),
     beginning(
-        700,
+        930,
         hunt_guards(
             rollout::Mutation::RollbackWithoutBase,
             2_000,
