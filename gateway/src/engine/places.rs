@@ -26,8 +26,8 @@ impl Engine {
 
     /// The shard's guard here was read.
     pub(crate) fn places_go_on(&mut self, shard: ShardId) {
-        let admitted = self.places.extract_if(.., |_, place| place.shard == shard);
-        for (_, place) in admitted.collect::<Vec<_>>() {
+        let of_shard = self.places.extract_if(.., |_, place| place.shard == shard);
+        for (_, place) in of_shard.collect::<Vec<_>>() {
             if self.guard_that_admits(&place).is_some() {
                 self.prepare_place(place);
             } else {
