@@ -79,6 +79,22 @@ impl Client {
         self
     }
 
+    /// The same client, with connections of its own.
+    #[must_use]
+    pub fn twin(&self) -> Self {
+        let gateway = |gateway: &Gateway| Gateway {
+            target: gateway.target.clone(),
+            bearer: gateway.bearer.clone(),
+            kept: None,
+        };
+        Self {
+            court: Arc::clone(&self.court),
+            who: self.who,
+            prefix: Arc::clone(&self.prefix),
+            gateways: self.gateways.iter().map(gateway).collect(),
+        }
+    }
+
     /// Who it is, for the court.
     #[must_use]
     pub fn who(&self) -> Who {
