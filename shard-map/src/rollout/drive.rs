@@ -23,7 +23,7 @@ pub type StoreOf<'a> = dyn Fn(&ClusterName) -> Option<Arc<dyn Store>> + Send + S
 pub enum Turn {
     /// No rollout runs, or it does not go on.
     Idle,
-    /// Something was written; there may be more to do at once.
+    /// Something was written, by this driver or meanwhile by another; there may be more to do at once.
     Wrote,
     /// Nothing can be done before something moves.
     Waits,
@@ -92,6 +92,9 @@ pub async fn take_turn(
         return Ok(Turn::Waits);
     }
     if let Some(problem) = decision.broken {
+        if !still_so(&window, &left, store_of).await {
+            return Ok(Turn::Wrote);
+        }
         tracing::error!(problem, "the rollout has failed");
         let failed = super::Rollout {
             state: RunState::Failed,
@@ -132,6 +135,20 @@ pub async fn take_turn(
         (true, _) => Turn::Wrote,
         (false, true) => Turn::Blind,
         (false, false) => Turn::Waits,
+    })
+}
+
+/// Whether the clusters that are left still have the guards that were read there. If so, they had them
+/// also when the goals were read. If not, another driver has gone on in between, or a write of an earlier
+/// turn has arrived: reads of two such moments may contradict each other, and mean nothing.
+async fn still_so(window: &[Moving], left: &Surveys, store_of: &StoreOf<'_>) -> bool {
+    let now = survey_all(window, |moving| &moving.from, store_of).await;
+    window.iter().all(|Moving { shard, from, .. }| {
+        let same = |was: &Survey| {
+            let now = now.get(from);
+            now.is_some_and(|now| now.guard(*shard) == was.guard(*shard))
+        };
+        left.get(from).is_none_or(same)
     })
 }
 

@@ -489,6 +489,53 @@ async fn guards_that_contradict_each_other_fail_the_rollout_and_say_so() {
     );
 }
 
+/// Lets something happen before its first call.
+struct Interrupted {
+    store: ModelStore,
+    happens: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Store for Interrupted {
+    fn call(&self, op: Op, timeout: Duration) -> BoxFuture<'static, Result<Reply, StoreError>> {
+        if let Some(happens) = self.happens.lock().unwrap().take() {
+            happens();
+        }
+        self.store.call(op, timeout)
+    }
+
+    fn watch(&self, range: KeyRange, from: Option<Revision>) -> BoxStream<'static, WatchEvent> {
+        self.store.watch(range, from)
+    }
+}
+
+#[tokio::test]
+async fn guards_that_another_writes_between_the_two_looks_of_a_driver_do_not_fail_the_rollout() {
+    let world = World::new().await;
+    let plan = world.begin(None);
+    let meanwhile = world.clone();
+    let others_turns = move || {
+        let (mut other, faults) = (None, Arc::default());
+        for _ in 0..2 {
+            let turn = meanwhile.turn(&mut other, &faults).now_or_never();
+            assert_eq!(turn.unwrap().unwrap(), Turn::Wrote);
+        }
+    };
+    let goal = Arc::new(Interrupted {
+        store: world.at(&name("c")).clone(),
+        happens: Mutex::new(Some(Box::new(others_turns))),
+    });
+    let store_of = |cluster: &ClusterName| match cluster == &name("c") {
+        true => Some(Arc::clone(&goal) as Arc<dyn Store>),
+        false => Some(Arc::new(world.at(cluster).clone()) as Arc<dyn Store>),
+    };
+    let turn = take_turn(&mut None, "g1", &world.home, &store_of, 5_000).await;
+    // In what was read first the shard is still active where it leaves, and in the rest where it goes.
+    assert_eq!(turn.unwrap(), Turn::Wrote);
+    assert_eq!(world.home().rollout.unwrap().state, RunState::Running);
+    world.run().await;
+    world.check_settled(plan.after());
+}
+
 #[tokio::test]
 async fn an_operator_who_has_seen_an_older_state_changes_nothing() {
     let world = World::new().await;
