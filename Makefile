@@ -61,8 +61,9 @@ MODEL = cargo run $(CARGO_FLAGS) -q --profile sim -p holdfast-model --bin model 
 
 model: ## search the large scenes of ownership and of moves, or BOUNDS='--gateways 3 --late-writes 2' of your own
 	$(MODEL) $(if $(BOUNDS)$(MUTATION),search $(BOUNDS) $(if $(MUTATION),--mutation $(MUTATION)),scenes)
-	$(if $(BOUNDS)$(MUTATION),,$(MODEL) moves --losses 2 --late-guards 0 --grants 0)
-	$(if $(BOUNDS)$(MUTATION),,$(MODEL) moves --losses 0 --late-guards 1 --grants 2 --turns 2 --all-heard)
+	$(if $(BOUNDS)$(MUTATION),,$(MODEL) moves --losses 2 --slow-turns 0 --grants 0)
+	$(if $(BOUNDS)$(MUTATION),,$(MODEL) moves --losses 0 --slow-turns 1 --grants 2 --turns 2 --all-heard)
+	$(if $(BOUNDS)$(MUTATION),,$(MODEL) moves --losses 1 --slow-turns 1 --grants 0 --turns 2)
 
 manual: build ## write man pages and shell completions of the commands to target/manual/
 	for command in gateway shard-map lockctl loadgen; do target/release/$$command manual --out target/manual || exit 1; done

@@ -36,9 +36,9 @@ struct MovesOptions {
     /// How often a gateway loses a session, or dies.
     #[arg(long, default_value_t = 1)]
     losses: u8,
-    /// How often a write of a guard stays under way.
+    /// How often a driver takes long over a turn: between its reads, and before its write arrives.
     #[arg(long, default_value_t = 1)]
-    late_guards: u8,
+    slow_turns: u8,
     /// Every write of a gateway is answered.
     #[arg(long)]
     all_heard: bool,
@@ -134,7 +134,7 @@ fn moves_within(options: &MovesOptions) -> anyhow::Result<()> {
         bounds: moves::Bounds {
             turns: options.turns,
             losses: options.losses,
-            late_guards: options.late_guards,
+            slow_turns: options.slow_turns,
             unheard: !options.all_heard,
             grants: options.grants,
         },

@@ -77,8 +77,8 @@ pub enum Mutation {
     NotTheirsTakenAsLost,
     /// A name is granted in the cluster that its shard goes to without a look where it comes from.
     SourceNotAsked,
-    /// The switch of a move does not compare the shard's guard; nor does the arrival, which alone would
-    /// keep that harmless.
+    /// The switch of a move does not compare the shard's guard; nor does the arrival, which would hide
+    /// much of that from the simulator.
     SwitchWithoutGuard,
     /// A group comes to a cluster whatever the shard's guard there says by then.
     ReceivedWithoutGuard,

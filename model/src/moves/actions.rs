@@ -2,6 +2,7 @@
 
 use super::Moves;
 use super::mutation::Mutation;
+use super::rollout::{MapVersion, SlowIx, SlowTurn};
 use super::state::{ClusterIx, Course, GatewayIx, HoldIx, HoldState, Lease, Slot, State, Write};
 
 /// One step.
@@ -9,12 +10,17 @@ use super::state::{ClusterIx, Course, GatewayIx, HoldIx, HoldState, Lease, Slot,
 pub enum Action {
     /// The operator wants the shard in the other cluster.
     Turn,
-    /// A gateway takes the next step of the rollout: one write of a guard.
-    StepGuard,
-    /// The same, but the write stays under way.
-    StepGuardLate,
-    /// That write arrives.
-    LateGuard,
+    /// A driver takes a turn: it reads both clusters and writes the guard that is due.
+    TakeTurn,
+    /// A driver begins a slow turn: it has read this map in home, and reads guard and groups of the
+    /// cluster that is left.
+    LookLeft(MapVersion),
+    /// Then those of the goal, and decides.
+    LookGoal(SlowIx),
+    /// Then its write arrives.
+    SlowWrite(SlowIx),
+    /// The engine of this cluster, for which the other one's guard is leaving, lets its guard follow.
+    Follow(ClusterIx),
 
     /// A gateway that is to grant the name reads the guard of a cluster.
     ReadGuard(GatewayIx, ClusterIx),
@@ -30,7 +36,7 @@ pub enum Action {
     ReleaseOther(HoldIx),
 
     /// The owner reads the guard of the group's cluster, which is leaving, and grants a lease in the
-    /// other one.
+    /// other one, of which it has read, now or long ago, a guard that admits the group.
     Leave(GatewayIx),
     /// The owner's next write is carried out, and answered.
     Write(GatewayIx),
@@ -79,15 +85,16 @@ impl Moves {
         if state.left.turns > 0 {
             actions.push(Action::Turn);
         }
-        if self.next_guard(state).is_some() {
-            actions.push(Action::StepGuard);
-            if state.left.late_guards > 0 && state.late_guard.is_none() {
-                actions.push(Action::StepGuardLate);
-            }
+        if self.due(state).is_some() {
+            actions.push(Action::TakeTurn);
         }
-        if state.late_guard.is_some() {
-            actions.push(Action::LateGuard);
+        if state.left.slow_turns > 0 && state.slow_turns.contains(&None) {
+            actions.extend(state.map.so_far().map(Action::LookLeft));
         }
+        actions.extend(state.all_slow_turns().map(|(at, turn)| turn.next(at)));
+        let followed = ClusterIx::BOTH.into_iter();
+        let followed = followed.filter(|&at| self.following(state, at).is_some());
+        actions.extend(followed.map(Action::Follow));
     }
 
     fn of_grants(&self, state: &State, gateway: GatewayIx, actions: &mut Vec<Action>) {
@@ -152,6 +159,15 @@ impl Moves {
                     actions.push(Action::Claim(gateway, at));
                 }
             }
+        }
+    }
+}
+
+impl SlowTurn {
+    pub(crate) fn next(self, at: SlowIx) -> Action {
+        match self {
+            Self::HasLeft { .. } => Action::LookGoal(at),
+            Self::Decided(_) => Action::SlowWrite(at),
         }
     }
 }

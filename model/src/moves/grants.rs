@@ -2,8 +2,9 @@
 //! name is granted under the guard that was read. And releases.
 
 use super::Moves;
+use super::rollout::GuardState;
 use super::state::{
-    ClusterIx, GatewayIx, GuardState, Hold, HoldIx, HoldState, Lease, Record, Seen, Slot, State,
+    ClusterIx, GatewayIx, Hold, HoldIx, HoldState, Lease, Record, Seen, Slot, State,
 };
 
 impl Moves {

@@ -2,29 +2,28 @@
 
 use super::Moves;
 use super::mutation::Mutation;
+use super::rollout::GuardState;
 use super::state::{
-    ClusterIx, Course, Gateway, GatewayIx, GroupKey, GuardState, HoldState, Lease, Origin, Owner,
-    Record, Slot, State, Table, Write,
+    ClusterIx, Course, Gateway, GatewayIx, GroupKey, HoldState, Lease, Origin, Owner, Record, Slot,
+    State, Table, Write,
 };
 
 impl Moves {
-    /// Its cluster is being left for one that is active. Without the second half a group would move
-    /// to and fro while both guards are leaving, in the middle of a rollback.
+    /// Its cluster is being left for one that admits groups from there, or did when a gateway read its
+    /// guard. Without the second half a group would move to and fro while both guards are leaving, in the
+    /// middle of a rollback.
     pub(crate) fn may_leave(&self, state: &State, gateway: GatewayIx) -> bool {
         let own = state.gateway(gateway);
         own.table.is_some_and(|table| {
             let (here, there) = (table.at, table.at.other());
-            let is = |at, wanted| {
-                let guard = state.cluster(at).guard;
-                guard.is_some_and(|guard| guard.state == wanted)
-            };
+            let guard = state.cluster(here).guard;
             own.course == Course::Stays
                 && table.key.from == Origin::Nowhere
                 && table.key.to.is_none()
                 && state.session_lives(gateway, here)
                 && state.session_lives(gateway, there)
-                && is(here, GuardState::Leaving)
-                && is(there, GuardState::Active)
+                && guard.is_some_and(|guard| guard.state != GuardState::Active)
+                && state.cluster(there).admitting.is_some()
         })
     }
 
@@ -32,9 +31,18 @@ impl Moves {
         let Some(table) = state.gateway(gateway).table else {
             return;
         };
-        if let (Some(guard), Some(lease)) = (state.cluster(table.at).guard, state.fresh_lease()) {
-            state.cluster_mut(table.at.other()).leases.add(lease);
-            state.gateway_mut(gateway).course = Course::Leased { guard, lease };
+        let (here, there) = (table.at, table.at.other());
+        if let (Some(guard), Some(admitting), Some(lease)) = (
+            state.cluster(here).guard,
+            state.cluster(there).admitting,
+            state.fresh_lease(),
+        ) {
+            state.cluster_mut(there).leases.add(lease);
+            state.gateway_mut(gateway).course = Course::Leased {
+                guard,
+                admitting,
+                lease,
+            };
         }
     }
 
@@ -101,7 +109,12 @@ impl Moves {
                 to: Some(lease),
                 ..table.key
             })),
-            (Course::Marked { lease, .. }, _) => {
+            (
+                Course::Marked {
+                    lease, admitting, ..
+                },
+                _,
+            ) => {
                 let life = state.gateway(gateway).life(there);
                 let new = GroupKey {
                     owner: Owner { gateway, life },
@@ -109,7 +122,7 @@ impl Moves {
                     to: None,
                     from: Origin::Arriving(table.key.lease),
                 };
-                Some((there, Write::Put { new }))
+                Some((there, Write::Put { new, admitting }))
             }
             (Course::Put { there: key, .. }, Slot::Held(hold)) => {
                 let record = Record {
@@ -171,12 +184,20 @@ impl Moves {
             (Write::Replace { new, .. }, _) if done => {
                 table.key = new;
                 own.course = match course {
-                    Course::Leased { guard, lease } => Course::Marked { guard, lease },
+                    Course::Leased {
+                        guard,
+                        admitting,
+                        lease,
+                    } => Course::Marked {
+                        guard,
+                        admitting,
+                        lease,
+                    },
                     Course::Unmarking => Course::Stays,
                     course => course,
                 };
             }
-            (Write::Put { new }, Course::Marked { guard, .. }) if done => {
+            (Write::Put { new, .. }, Course::Marked { guard, .. }) if done => {
                 own.course = Course::Put { guard, there: new };
             }
             (Write::Copy { .. }, Course::Put { guard, there }) if done => {
@@ -194,6 +215,7 @@ impl Moves {
             (
                 Write::Put {
                     new: GroupKey { lease, .. },
+                    ..
                 },
                 _,
             ) => own.course = Course::Undoing { lease },

@@ -15,19 +15,31 @@ impl Moves {
         for _ in 0..STEPS_MAX {
             match self.remedy(&state) {
                 Some(action) => state = self.after(&state, action),
-                None => return state.is_settled() && state.nobody_waits(),
+                None => {
+                    return state.is_settled()
+                        && state.nobody_waits()
+                        && self.slow_turns_are_harmless(&state);
+                }
             }
         }
         false
     }
 
     fn remedy(&self, state: &State) -> Option<Action> {
-        state
-            .late_guard
-            .map(|_| Action::LateGuard)
-            .or_else(|| State::all_gateways().find_map(|gateway| self.duty(state, gateway)))
-            .or_else(|| self.next_guard(state).map(|_| Action::StepGuard))
+        State::all_gateways()
+            .find_map(|gateway| self.duty(state, gateway))
+            .or_else(|| self.due(state).map(|_| Action::TakeTurn))
             .or_else(|| state.in_the_way().map(Action::ReleaseOther))
+    }
+
+    /// Nobody looks any more when slow turns go on: they must find that nothing is to be done, or other
+    /// guards than they compare.
+    fn slow_turns_are_harmless(&self, settled: &State) -> bool {
+        let mut state = *settled;
+        while let Some((at, turn)) = state.all_slow_turns().next() {
+            state = self.after(&state, turn.next(at));
+        }
+        state.clusters == settled.clusters
     }
 
     fn duty(&self, state: &State, gateway: GatewayIx) -> Option<Action> {
@@ -58,7 +70,7 @@ impl Moves {
         if self.next_write(state, gateway).is_some() {
             return Some(Action::Write(gateway));
         }
-        self.may_leave(state, gateway)
+        (self.may_leave(state, gateway) && state.is_admitted(gateway))
             .then_some(Action::Leave(gateway))
     }
 }
@@ -66,8 +78,15 @@ impl Moves {
 impl State {
     /// A hold of the group that does not move, in the cluster that is to be left.
     fn in_the_way(&self) -> Option<super::state::HoldIx> {
-        let record = self.cluster(self.goal.other()).record?;
+        let record = self.cluster(self.map.goal().other()).record?;
         self.lies_in_other_group(record.hold).then_some(record.hold)
+    }
+
+    /// The other cluster's guard admits the gateway's group now.
+    fn is_admitted(&self, gateway: GatewayIx) -> bool {
+        let there = self.gateway(gateway).table.map(|table| table.at.other());
+        let guard = there.and_then(|there| self.cluster(there).guard);
+        guard.is_some_and(|guard| guard.admits_groups())
     }
 
     /// Whoever asked for a release can have it: the hold is served, or its record is nowhere.

@@ -8,6 +8,8 @@ pub enum Mutation {
     CheckBeforeGuard,
     /// The switch does not compare the guard of the cluster that is left.
     SwitchWithoutGuard,
+    /// A group comes to a cluster whatever the guard there says by then.
+    ReceivedWithoutGuard,
     /// The records in the cluster that is left are deleted before the switch.
     SwitchAfterDelete,
     /// The group is served from the new cluster before its key in the old one is gone.
@@ -32,4 +34,8 @@ pub enum Mutation {
     ReleaseWithoutChase,
     /// Names are no longer looked for in the old cluster while a group is still there.
     FromDroppedEarly,
+    /// A rollback leaves the guard as it is of a shard that has not begun to move.
+    RestLeftAsItWas,
+    /// A driver takes guards for broken that it has read at two moments.
+    ContradictionBelieved,
 }

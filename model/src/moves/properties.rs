@@ -1,7 +1,8 @@
 //! What must hold in every state, and what must be met in some.
 
 use super::Moves;
-use super::state::{ClusterIx, Course, GuardState, HoldState, Lease, Origin, State};
+use super::rollout::GuardState;
+use super::state::{ClusterIx, Course, HoldState, Lease, Origin, State};
 use stateright::Property;
 
 /// Their names: those of the design, where it has them.
@@ -18,10 +19,17 @@ pub mod names {
     pub const NOT_LOST: &str = "NOT-LOST";
     /// A hold whose release was answered comes back nowhere.
     pub const NO_GHOST: &str = "NO-GHOST";
-    /// Once nothing goes wrong any more the rollout ends, and nothing is left behind.
+    /// Where a guard is `moved`, and nobody asks, nothing of the shard is left.
+    pub const NONE_LEFT: &str = "NONE-LEFT";
+    /// No driver takes the rollout for broken, or for ended before it is.
+    pub const GOES_ON: &str = "GOES-ON";
+    /// Once nothing goes wrong any more the rollout ends, nothing is left behind, and what is still on
+    /// its way changes nothing.
     pub const SETTLES: &str = "SETTLES";
     /// All of them.
-    pub const ALL: &[&str] = &[ONE_HOLDER, FENCE, OWNER, EPOCH, NOT_LOST, NO_GHOST, SETTLES];
+    pub const ALL: &[&str] = &[
+        ONE_HOLDER, FENCE, OWNER, EPOCH, NOT_LOST, NO_GHOST, NONE_LEFT, GOES_ON, SETTLES,
+    ];
 }
 
 pub(crate) fn must_hold() -> Vec<Property<Moves>> {
@@ -32,6 +40,8 @@ pub(crate) fn must_hold() -> Vec<Property<Moves>> {
         Property::always(names::EPOCH, |_, state| one_active(state)),
         Property::always(names::NOT_LOST, |_, state| nothing_lost(state)),
         Property::always(names::NO_GHOST, |_, state| nothing_comes_back(state)),
+        Property::always(names::NONE_LEFT, |_, state| none_left(state)),
+        Property::always(names::GOES_ON, |_, state: &State| !state.stopped_early),
         Property::always(names::SETTLES, |model: &Moves, state| model.settles(state)),
     ]
 }
@@ -43,9 +53,13 @@ pub(crate) fn must_be_reached() -> Vec<Property<Moves>> {
             |_, state: &State| {
                 let held = state.hold(super::state::HoldIx(0)).map(|hold| hold.state);
                 held == Some(HoldState::Promised)
-                    && state.goal == ClusterIx::B
+                    && state.map.goal() == ClusterIx::B
                     && state.is_settled()
             },
+        ),
+        Property::sometimes(
+            "a group is to come under a guard that is no more",
+            |_, state: &State| stale_arrival(state),
         ),
         Property::sometimes("a move is taken back", |_, state: &State| {
             let mut gateways = state.gateways.iter();
@@ -92,6 +106,23 @@ fn one_active(state: &State) -> bool {
         guard.is_some_and(|guard| guard.state == GuardState::Active)
     });
     active.count() <= 1 && !state.guard_lowered
+}
+
+fn none_left(state: &State) -> bool {
+    state.clusters.iter().all(|cluster| {
+        let moved = cluster
+            .guard
+            .is_some_and(|guard| guard.state == GuardState::Moved);
+        !moved || cluster.group.is_none() && cluster.record.is_none()
+    })
+}
+
+fn stale_arrival(state: &State) -> bool {
+    state.gateways.iter().any(|gateway| {
+        let there = gateway.table.map(|table| table.at.other());
+        let guard = there.and_then(|there| state.cluster(there).guard);
+        matches!(gateway.course, Course::Marked { admitting, .. } if guard != Some(admitting))
+    })
 }
 
 /// The cluster that decides about the group's locks: that of its key, as long as it is not only

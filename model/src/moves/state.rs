@@ -1,7 +1,8 @@
-//! What there is at one moment: what both clusters have, what each gateway knows, and the write of
-//! a guard that is under way.
+//! What there is at one moment: what both clusters have, what each gateway knows, and how far the slow
+//! turns of drivers are.
 
 use super::Bounds;
+use super::rollout::{Guard, GuardState, MapVersion, SLOW_TURNS, SlowIx, SlowTurn};
 
 /// The gateways.
 pub(crate) const GATEWAYS: usize = 2;
@@ -60,13 +61,15 @@ pub struct State {
     pub(crate) clusters: [Cluster; 2],
     pub(crate) gateways: [Gateway; GATEWAYS],
     pub(crate) holds: [Option<Hold>; HOLDS_MAX],
-    /// Where the operator wants the shard.
-    pub(crate) goal: ClusterIx,
-    /// The write of a guard that may still arrive.
-    pub(crate) late_guard: Option<GuardWrite>,
+    /// It says where the operator wants the shard.
+    pub(crate) map: MapVersion,
+    /// In order, so that it makes no difference which is which.
+    pub(crate) slow_turns: [Option<SlowTurn>; SLOW_TURNS],
     pub(crate) left: BudgetLeft,
     /// A guard was written that is not above the one before it.
     pub(crate) guard_lowered: bool,
+    /// A driver took the rollout for broken, or for ended before it was.
+    pub(crate) stopped_early: bool,
 }
 
 /// What may still happen.
@@ -74,7 +77,7 @@ pub struct State {
 pub(crate) struct BudgetLeft {
     pub(crate) turns: u8,
     pub(crate) losses: u8,
-    pub(crate) late_guards: u8,
+    pub(crate) slow_turns: u8,
     pub(crate) grants: u8,
 }
 
@@ -82,6 +85,9 @@ pub(crate) struct BudgetLeft {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Cluster {
     pub(crate) guard: Option<Guard>,
+    /// The last one under which groups could come here from the other cluster. A gateway that has read
+    /// it may take it for the present one at any later time.
+    pub(crate) admitting: Option<Guard>,
     pub(crate) group: Option<GroupKey>,
     pub(crate) record: Option<Record>,
     /// Counts what tokens are made of: grants, and guards that become leaving.
@@ -114,25 +120,6 @@ impl LeaseSet {
     pub(crate) fn remove(&mut self, lease: Lease) {
         self.0 &= !(1 << lease.0);
     }
-}
-
-/// The guard of the shard in one cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Guard {
-    pub(crate) epoch: u8,
-    pub(crate) state: GuardState,
-    /// Names may still be held in the other cluster.
-    pub(crate) from: bool,
-    pub(crate) base: u8,
-    /// The revision at which it became leaving.
-    pub(crate) left_at: u8,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum GuardState {
-    Active,
-    Leaving,
-    Moved,
 }
 
 /// The key of the group that moves.
@@ -227,10 +214,19 @@ pub(crate) enum Slot {
 pub(crate) enum Course {
     /// It does not move.
     Stays,
-    /// The guard of its cluster was read as leaving, and there is a fresh lease in the other one.
-    Leased { guard: Guard, lease: Lease },
+    /// The guard of its cluster was read as leaving, one of the other cluster as admitting it, and
+    /// there is a fresh lease there.
+    Leased {
+        guard: Guard,
+        admitting: Guard,
+        lease: Lease,
+    },
     /// Its key says where to.
-    Marked { guard: Guard, lease: Lease },
+    Marked {
+        guard: Guard,
+        admitting: Guard,
+        lease: Lease,
+    },
     /// It has a key in the other cluster.
     Put { guard: Guard, there: GroupKey },
     /// Its record has been copied, if there is one.
@@ -250,8 +246,8 @@ pub(crate) enum Course {
 pub(crate) enum Write {
     /// If the group's key is the old one, it becomes the new one.
     Replace { old: GroupKey, new: GroupKey },
-    /// If there is no key of the group, this one.
-    Put { new: GroupKey },
+    /// If there is no key of the group, and the guard is this one, this key.
+    Put { new: GroupKey, admitting: Guard },
     /// If the group's key is this one and there is no record, this one.
     Copy { key: GroupKey, record: Record },
     /// If the group's key and the guard are these, the key is deleted, it alone.
@@ -269,14 +265,6 @@ pub(crate) struct Unheard {
     pub(crate) arrived: bool,
 }
 
-/// A compare-and-set of a guard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct GuardWrite {
-    pub(crate) at: ClusterIx,
-    pub(crate) read: Option<Guard>,
-    pub(crate) write: Guard,
-}
-
 impl State {
     /// The shard and the group are in the first cluster; the operator wants them in the other one.
     pub(crate) fn first(bounds: &Bounds) -> Self {
@@ -292,6 +280,7 @@ impl State {
         };
         let empty = Cluster {
             guard: None,
+            admitting: None,
             group: None,
             record: None,
             revision: 0,
@@ -300,7 +289,7 @@ impl State {
         };
         let mut a = Cluster {
             guard: Some(Guard {
-                epoch: 1,
+                epoch: MapVersion(1),
                 state: GuardState::Active,
                 from: false,
                 base: BASE,
@@ -340,15 +329,16 @@ impl State {
             clusters: [a, empty],
             gateways: [owner, idle],
             holds,
-            goal: ClusterIx::B,
-            late_guard: None,
+            map: MapVersion::FIRST,
+            slow_turns: [None; SLOW_TURNS],
             left: BudgetLeft {
                 turns: bounds.turns,
                 losses: bounds.losses,
-                late_guards: bounds.late_guards,
+                slow_turns: bounds.slow_turns,
                 grants: bounds.grants.min(GRANTS_MAX),
             },
             guard_lowered: false,
+            stopped_early: false,
         }
     }
 
@@ -366,6 +356,11 @@ impl State {
 
     pub(crate) fn gateway_mut(&mut self, gateway: GatewayIx) -> &mut Gateway {
         &mut self.gateways[usize::from(gateway.0)]
+    }
+
+    pub(crate) fn all_slow_turns(&self) -> impl Iterator<Item = (SlowIx, SlowTurn)> + use<> {
+        let turns = self.slow_turns.into_iter().zip(0..);
+        turns.filter_map(|(turn, at)| Some((SlowIx(at), turn?)))
     }
 
     pub(crate) fn all_gateways() -> impl Iterator<Item = GatewayIx> {
@@ -414,7 +409,7 @@ impl State {
         };
         let in_write = |unheard: &Unheard| match unheard.write {
             Write::Replace { old, new } => in_key(&old) || in_key(&new),
-            Write::Put { new: key } | Write::Switch { key, .. } | Write::Delete { key, .. } => {
+            Write::Put { new: key, .. } | Write::Switch { key, .. } | Write::Delete { key, .. } => {
                 in_key(&key)
             }
             Write::Copy { key, record } => in_key(&key) || record.lease == lease,

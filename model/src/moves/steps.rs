@@ -2,6 +2,7 @@
 
 use super::Moves;
 use super::actions::Action;
+use super::mutation::Mutation;
 use super::state::{ClusterIx, GatewayIx, Life, State, Unheard, Write};
 
 impl Moves {
@@ -10,20 +11,19 @@ impl Moves {
         let state = &mut next;
         match action {
             Action::Turn => {
-                state.goal = state.goal.other();
+                state.map = state.map.next();
                 state.left.turns -= 1;
             }
-            Action::StepGuard => {
-                if let Some(guard) = self.next_guard(state) {
+            Action::TakeTurn => {
+                if let Some(guard) = self.due(state) {
                     self.write_guard(state, guard);
                 }
             }
-            Action::StepGuardLate => {
-                state.late_guard = self.next_guard(state);
-                state.left.late_guards -= 1;
-            }
-            Action::LateGuard => {
-                if let Some(guard) = state.late_guard.take() {
+            Action::LookLeft(map) => state.look_left(map),
+            Action::LookGoal(at) => self.look_goal(state, at),
+            Action::SlowWrite(at) => self.slow_write(state, at),
+            Action::Follow(at) => {
+                if let Some(guard) = self.following(state, at) {
                     self.write_guard(state, guard);
                 }
             }
@@ -92,23 +92,29 @@ impl Moves {
 
     /// Whether the compares held.
     fn carry_out(&self, state: &mut State, at: ClusterIx, write: Write) -> bool {
-        let unguarded = self.mutated(super::mutation::Mutation::SwitchWithoutGuard);
+        let switched_anyway = self.mutated(Mutation::SwitchWithoutGuard);
+        let received_anyway = self.mutated(Mutation::ReceivedWithoutGuard);
         let cluster = state.cluster_mut(at);
         let has = |key| cluster.group == Some(key);
         let may = match write {
             Write::Replace { old, .. } => has(old),
-            Write::Put { new } => cluster.group.is_none() && cluster.leases.has(new.lease),
+            Write::Put { new, admitting } => {
+                let admits = received_anyway || cluster.guard == Some(admitting);
+                admits && cluster.group.is_none() && cluster.leases.has(new.lease)
+            }
             Write::Copy { key, record } => {
                 has(key) && cluster.record.is_none() && cluster.leases.has(record.lease)
             }
-            Write::Switch { key, guard } => has(key) && (unguarded || cluster.guard == Some(guard)),
+            Write::Switch { key, guard } => {
+                has(key) && (switched_anyway || cluster.guard == Some(guard))
+            }
             Write::Delete { key, hold } => {
                 has(key) && cluster.record.is_some_and(|record| record.hold == hold)
             }
         };
         if may {
             match write {
-                Write::Replace { new, .. } | Write::Put { new } => cluster.group = Some(new),
+                Write::Replace { new, .. } | Write::Put { new, .. } => cluster.group = Some(new),
                 Write::Copy { record, .. } => cluster.record = Some(record),
                 Write::Switch { .. } => cluster.group = None,
                 Write::Delete { .. } => cluster.record = None,
@@ -154,7 +160,7 @@ impl State {
             Write::Replace { old, new } => {
                 of(cluster.group == Some(new), cluster.group == Some(old))
             }
-            Write::Put { new } => of(cluster.group == Some(new), cluster.group.is_none()),
+            Write::Put { new, .. } => of(cluster.group == Some(new), cluster.group.is_none()),
             Write::Copy { key, record } => of(
                 cluster.record == Some(record),
                 cluster.group == Some(key) && cluster.record.is_none(),

@@ -9,13 +9,13 @@ use holdfast_model::search::hunt;
 const GRANTS: Bounds = Bounds {
     turns: 1,
     losses: 0,
-    late_guards: 0,
+    slow_turns: 0,
     unheard: false,
     grants: 1,
 };
 
-const LATE_GUARDS: Bounds = Bounds {
-    late_guards: 1,
+const SLOW_TURNS: Bounds = Bounds {
+    slow_turns: 1,
     ..GRANTS
 };
 
@@ -84,7 +84,27 @@ fn a_group_that_is_claimed_while_its_source_is_there_has_two_owners() {
 
 #[test]
 fn a_guard_that_is_written_without_compare_makes_two_clusters_active() {
-    check(Mutation::GuardUncompared, LATE_GUARDS, names::EPOCH);
+    check(Mutation::GuardUncompared, SLOW_TURNS, names::EPOCH);
+}
+
+#[test]
+fn a_group_that_comes_under_a_guard_that_is_no_more_is_left_behind_and_its_name_granted_twice() {
+    check(Mutation::ReceivedWithoutGuard, SLOW_TURNS, names::NONE_LEFT);
+    check(
+        Mutation::ReceivedWithoutGuard,
+        SLOW_TURNS,
+        names::ONE_HOLDER,
+    );
+}
+
+#[test]
+fn a_driver_that_believes_reads_of_two_moments_gives_a_rollout_up_that_goes_well() {
+    check(Mutation::ContradictionBelieved, SLOW_TURNS, names::GOES_ON);
+}
+
+#[test]
+fn a_first_step_that_arrives_after_its_rollback_leaves_a_shard_without_a_cluster() {
+    check(Mutation::RestLeftAsItWas, SLOW_TURNS, names::SETTLES);
 }
 
 #[test]
@@ -94,7 +114,7 @@ fn a_guard_that_is_lowered_is_seen() {
 
 #[test]
 fn a_rollback_that_leaves_the_other_guard_absent_makes_two_clusters_active() {
-    check(Mutation::RollbackLeavesAbsent, LATE_GUARDS, names::EPOCH);
+    check(Mutation::RollbackLeavesAbsent, SLOW_TURNS, names::EPOCH);
 }
 
 #[test]
@@ -108,6 +128,7 @@ fn a_release_that_does_not_chase_the_copy_brings_a_lock_back() {
 }
 
 #[test]
-fn a_from_that_is_dropped_early_grants_a_name_twice() {
+fn a_from_that_is_dropped_early_leaves_groups_behind_and_grants_a_name_twice() {
+    check(Mutation::FromDroppedEarly, GRANTS, names::NONE_LEFT);
     check(Mutation::FromDroppedEarly, GRANTS, names::ONE_HOLDER);
 }

@@ -7,7 +7,7 @@ use holdfast_model::search::search;
 const QUIET: Bounds = Bounds {
     turns: 1,
     losses: 0,
-    late_guards: 0,
+    slow_turns: 0,
     unheard: false,
     grants: 0,
 };
@@ -30,9 +30,9 @@ fn everything_holds_while_sessions_are_lost_and_writes_have_no_answer() {
 }
 
 #[test]
-fn everything_holds_while_the_name_is_granted_and_a_write_of_a_guard_arrives_late() {
+fn everything_holds_while_the_name_is_granted_and_a_driver_takes_long_over_a_turn() {
     let bounds = Bounds {
-        late_guards: 1,
+        slow_turns: 1,
         grants: 1,
         ..QUIET
     };
@@ -43,7 +43,7 @@ fn everything_holds_while_the_name_is_granted_and_a_write_of_a_guard_arrives_lat
 fn everything_holds_while_the_goal_turns_again_and_again() {
     let bounds = Bounds {
         turns: 3,
-        late_guards: 1,
+        slow_turns: 1,
         ..QUIET
     };
     let not_reached = [
@@ -51,4 +51,28 @@ fn everything_holds_while_the_goal_turns_again_and_again() {
         "both gateways have a key of the group",
     ];
     check(bounds, &not_reached);
+}
+
+#[test]
+fn everything_holds_while_two_drivers_at_once_take_long_over_their_turns() {
+    let bounds = Bounds {
+        turns: 2,
+        slow_turns: 2,
+        ..QUIET
+    };
+    let not_reached = [
+        "the name is granted where the shard has gone",
+        "both gateways have a key of the group",
+    ];
+    check(bounds, &not_reached);
+}
+
+#[test]
+fn everything_holds_while_a_session_is_lost_and_a_driver_takes_long_over_a_turn() {
+    let bounds = Bounds {
+        losses: 1,
+        slow_turns: 1,
+        ..QUIET
+    };
+    check(bounds, &["the name is granted where the shard has gone"]);
 }
