@@ -2,7 +2,7 @@
 # this folder; fetched tools live in .tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help tools run build manual check test fmt deny docs tree main-job quick-tests real-tests sim sim-test chaos chaos-bins soak model demo bench bench-http up down status dashboards
+.PHONY: help tools run build manual check test fmt deny docs tree main-job quick-tests real-tests sim sim-test chaos chaos-bins soak fuzz quick-fuzz model demo bench bench-http up down status dashboards
 
 # The etcd client is generated from etcd's protocol files when it is compiled.
 export PROTOC := $(CURDIR)/.tools/protoc/bin/protoc
@@ -26,7 +26,7 @@ check: tree $(PROTOC) ## the quick tests: tree, format, lints, unit and model te
 
 # The tests against real processes come last: what cargo prints about them ends the output.
 # The main job waits most of its time, and the simulator has what it leaves of the processors.
-test: check deny docs tools ## everything: check, deny, docs, and the tests against real etcd
+test: check deny docs tools quick-fuzz ## everything: check, deny, docs, fuzzing, and the tests against real etcd
 	nice -n 19 $(MAKE) --no-print-directory sim-test >target/sim-test.log 2>&1 & sim=$$!; \
 	$(MAKE) --no-print-directory main-job || { kill $$sim; exit 1; }; \
 	echo 'sim-test:'; wait $$sim || { cat target/sim-test.log; exit 1; }; cat target/sim-test.log
@@ -53,6 +53,12 @@ SOAK = $(CURDIR)/target/debug/soak
 
 soak: tools chaos-bins ## clients disconnect and disappear, gateways restart, for DURATION=10m: is anything left? SEED=, JSON=1
 	@$(SOAK) --duration $(or $(DURATION),10m) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json)
+
+fuzz: $(PROTOC) ## libFuzzer looks for bytes that break a reader, SECONDS=60 for each TARGETS='frames map' or all
+	scripts/fuzz --seconds $(or $(SECONDS),60) $(TARGETS)
+
+quick-fuzz: $(PROTOC)
+	scripts/fuzz --seconds 4
 
 chaos-bins: $(PROTOC)
 	@cargo build $(CARGO_FLAGS) -q -p holdfast-gateway -p shard-map -p holdfast-chaos --bins

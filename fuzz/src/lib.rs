@@ -37,6 +37,11 @@ const fn target(name: &'static str, check: fn(&[u8])) -> Target {
     Target { name, check }
 }
 
+/// The target of this name.
+pub fn find(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

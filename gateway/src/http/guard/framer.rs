@@ -157,9 +157,9 @@ impl Framer {
     fn look_at_held(&mut self) {
         if self.state == State::Head {
             // Some clients end a body with an empty line. It belongs to no request.
-            let empty = |byte: &u8| matches!(byte, b'\r' | b'\n');
-            let lines = self.held.iter().take_while(|byte| empty(byte)).count();
-            self.held.advance(lines);
+            while let Some(bytes) = empty_line(&self.held) {
+                self.held.advance(bytes);
+            }
             let large = self.held.len() > limits::HEADER_BYTES_MAX;
             // Only a line's end can complete a head, so a slow client does not cost a read of
             // the whole head for every byte.
@@ -177,6 +177,15 @@ impl Framer {
                 self.released = released;
             }
         }
+    }
+}
+
+/// How long the empty line is that `bytes` begin with.
+fn empty_line(bytes: &[u8]) -> Option<usize> {
+    match bytes {
+        [b'\n', ..] => Some(1),
+        [b'\r', b'\n', ..] => Some(2),
+        _ => None,
     }
 }
 
@@ -258,6 +267,17 @@ mod tests {
             let (framer, through) = feed(&[TWO, b"\r\n\r\n"].concat(), size, 8192);
             assert_eq!(through.concat(), TWO);
             assert_eq!(framer.waiting(), Waiting::Idle);
+        }
+    }
+
+    #[test]
+    fn a_return_that_ends_no_line_is_refused_however_it_is_cut() {
+        let sent = [TWO, b"\r\r\n", TWO].concat();
+        for size in 1..sent.len() {
+            let (framer, through) = feed(&sent, size, 8192);
+            let expected = [TWO, marker::request(Fault::Malformed).as_bytes()].concat();
+            assert_eq!(through.concat(), expected, "pieces of {size}");
+            assert_eq!(framer.waiting(), Waiting::Refused);
         }
     }
 
