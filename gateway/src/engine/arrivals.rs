@@ -141,6 +141,11 @@ impl Engine {
             // No key names it, so nobody can use it.
             return self.revoke(lease);
         };
+        let group = place.group.id;
+        if self.groups.arriving(group).is_some() || self.groups.get(group).is_some() {
+            // An earlier try had asked too, and the move goes on with the lease that came first.
+            return self.revoke(lease);
+        }
         let Some(guard) = self.guard_that_admits(&place) else {
             self.revoke(lease);
             return self.place_waits(place);
@@ -148,7 +153,6 @@ impl Engine {
         let ttl = Millis::from_secs(u64::try_from(ttl_s).unwrap_or(0));
         let stay = Stay::new(Arc::clone(&self.proof));
         stay.set_proven_until(proof::proven_until(sent, ttl));
-        let group = place.group.id;
         let mut ctl = GroupCtl::new(
             place.group,
             place.shard,

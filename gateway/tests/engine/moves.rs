@@ -462,3 +462,34 @@ fn no_group_comes_to_a_cluster_whose_guard_has_changed_since_it_was_asked_for_a_
     assert_eq!(pair.records(), [1, 0]);
     assert_eq!(pair.read(B, "/holdfast/groups/").len(), 0);
 }
+
+#[test]
+fn a_lease_that_an_earlier_try_had_asked_for_and_that_comes_late_takes_no_place() {
+    let mut pair = Pair::ready();
+    let grant = pair.granted(A, "one");
+    pair.held_back = |at, op| at == B && matches!(op, Op::LeaseGrant { .. });
+    pair.shard_leaves();
+    pair.run(3_000);
+    // Under another guard the move begins anew, and asks for a lease of its own.
+    pair.shard_begins_to_leave(3);
+    pair.run(3_000);
+    assert_eq!(pair.late.len(), 2, "both are on their way");
+    let latest = pair.late.pop();
+    pair.held_back = |at, op| at == A && writes(op, "shards/0") && writes(op, "Delete");
+    pair.let_go();
+    pair.run(1_000);
+    assert_eq!(
+        pair.late.len(),
+        1,
+        "the switch has happened and nobody knows"
+    );
+    pair.held_back = |_, _| false;
+    pair.inbox.extend(latest);
+    pair.drain();
+    pair.let_go();
+    pair.run_with(10_000, |pair| assert!(pair.renews_from_memory(&grant)));
+    assert_eq!(pair.records(), [0, 1]);
+    let released = pair.release(B, &grant);
+    pair.run(200);
+    assert!(pair.is_released(released));
+}
