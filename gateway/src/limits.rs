@@ -301,7 +301,7 @@ pub const REASON_BYTES_MAX: usize = 256;
 pub const WAITS_PER_NAME_MAX: usize = 12_288;
 /// Requests that wait in one cluster, at one gateway.
 pub const WAITS_MAX: usize = 16_384;
-/// Requests of one client id that wait in one cluster, at one gateway.
+/// Requests of one client id of one principal that wait in one cluster, at one gateway.
 pub const WAITS_PER_CLIENT_MAX: usize = 256;
 /// Waiters' keys on one lease. As for locks, more make puts slow.
 pub const LEASE_WAITERS_MAX: usize = 1_000;

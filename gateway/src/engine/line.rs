@@ -8,7 +8,7 @@
 use crate::engine::acquire::Job;
 use crate::engine::tickets::Ticket;
 use crate::limits;
-use crate::names::{ClientId, LockName};
+use crate::names::{ClientId, LockName, PrincipalTag};
 use crate::time::{Instant, Millis};
 use holdfast_store::{Key, LeaseId, Revision};
 use shard_map::ShardId;
@@ -138,11 +138,14 @@ pub(crate) enum Next {
     End,
 }
 
+/// Whose request it is that waits. The same client id of another principal is another client.
+type Whose = (PrincipalTag, ClientId);
+
 /// One request that waits.
 #[derive(Debug)]
 struct Wait {
     name: LockName,
-    client: ClientId,
+    whose: Whose,
     since: Instant,
     until: Instant,
     place: Option<Place>,
@@ -156,7 +159,7 @@ const SOUND_CHECKED_MAX: usize = 64;
 pub(crate) struct Lines {
     by_name: BTreeMap<LockName, Line>,
     by_ticket: HashMap<Ticket, Wait>,
-    by_client: HashMap<ClientId, usize>,
+    by_client: HashMap<Whose, usize>,
     /// When waits are over.
     ends: BTreeSet<(Instant, Ticket)>,
     /// When lines are looked at, whatever is heard.
@@ -199,7 +202,9 @@ impl Lines {
 
     /// Puts a request at the end of its line, or forgets it.
     pub(crate) fn join(&mut self, job: Job, until: Instant) -> Result<(), Full> {
-        let of_client = self.by_client.get(&job.acquire.client_id).copied();
+        let owner = PrincipalTag::of(job.acquire.principal.as_ref());
+        let whose = (owner, job.acquire.client_id.clone());
+        let of_client = self.by_client.get(&whose).copied();
         let of_name = self.by_name.get(&job.acquire.name).map_or(0, Line::len);
         if of_client.unwrap_or(0) >= limits::WAITS_PER_CLIENT_MAX {
             return Err(Full::Client);
@@ -207,16 +212,16 @@ impl Lines {
         if of_name >= limits::WAITS_PER_NAME_MAX || self.len() >= limits::WAITS_MAX {
             return Err(Full::Lines);
         }
-        let (name, client) = (job.acquire.name.clone(), job.acquire.client_id.clone());
+        let name = job.acquire.name.clone();
         let wait = Wait {
             name: name.clone(),
-            client: client.clone(),
+            whose: whose.clone(),
             since: job.came_at,
             until,
             place: None,
         };
         self.by_ticket.insert(job.ticket, wait);
-        *self.by_client.entry(client).or_default() += 1;
+        *self.by_client.entry(whose).or_default() += 1;
         self.ends.insert((until, job.ticket));
         let shard = job.shard;
         let line = self
@@ -266,10 +271,10 @@ impl Lines {
             return;
         };
         self.ends.remove(&(wait.until, ticket));
-        if let Some(count) = self.by_client.get_mut(&wait.client) {
+        if let Some(count) = self.by_client.get_mut(&wait.whose) {
             *count -= 1;
             if *count == 0 {
-                self.by_client.remove(&wait.client);
+                self.by_client.remove(&wait.whose);
             }
         }
         let Some(line) = self.by_name.get_mut(&wait.name) else {

@@ -1,8 +1,10 @@
 //! Waiting in line for a name.
 
 use crate::holds::{is_renewed, refused};
+use crate::principals::of;
 use crate::world::{Fate, SESSION_TTL, World, is_grant, is_join, patient, wish, with_ttl};
 use holdfast_gateway::engine::{Input, Ticket};
+use holdfast_gateway::limits::WAITS_PER_CLIENT_MAX;
 use holdfast_gateway::service::{Acquire, AcquireOutcome, Grant, Refusal};
 use holdfast_gateway::time::Millis;
 use holdfast_store::{KeyRange, Op, TxnOp};
@@ -509,4 +511,30 @@ fn ten_thousand_wait_for_one_name_and_are_served_in_order() {
         world.give(at % 2, Input::Abandoned(*waiter));
     }
     assert!(world.run_until(60_000, |world| world.waiters() == 0));
+}
+
+#[test]
+fn a_client_id_waits_in_so_many_lines_and_another_principal_with_the_same_id_has_its_own() {
+    let mut world = World::ready();
+    let names: Vec<_> = (0..=WAITS_PER_CLIENT_MAX)
+        .map(|n| format!("n{n}"))
+        .collect();
+    for name in &names {
+        world.hold(0, wish("holder", name));
+    }
+    let mut stand = |principal, name: &String| {
+        let wish = Acquire {
+            wait: Millis::from_secs(20),
+            ..of(Some(principal), "worker-1", name)
+        };
+        let ticket = world.begin_acquire(0, wish);
+        let refused = world.answer_in_line(ticket, 20);
+        refused.map(|answer| answer.unwrap_err().code.as_str())
+    };
+    let (one_more, up_to_that) = names.split_last().unwrap();
+    for name in up_to_that {
+        assert_eq!(stand("a", name), None);
+    }
+    assert_eq!(stand("a", one_more), Some("quota_exceeded"));
+    assert_eq!(stand("b", one_more), None);
 }
