@@ -184,10 +184,13 @@ impl Engine {
     }
 
     /// Its principal has as many locks as it may: a hold that it has already it gets all the same, so
-    /// the name is looked up. Whoever stands in line holds nothing.
+    /// the name is looked up, as long as that is in nobody's way. Whoever stands in line holds nothing.
     fn quota_full(&mut self, job: Job) {
         if job.place.is_some() {
             return self.fail_job(job, Trouble::QuotaFull);
+        }
+        if self.cold_is_busy() {
+            return self.fail_job(job, Trouble::Overloaded);
         }
         let shard = job.shard;
         self.queue_cold(ColdJob::new(shard, ColdAsk::Look(Box::new(job))));

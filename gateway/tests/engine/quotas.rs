@@ -3,6 +3,8 @@
 use crate::holds::{is_renewed, refused};
 use crate::principals::of;
 use crate::world::{Fate, SESSION_TTL, World, is_grant, with_ttl};
+use holdfast_gateway::engine::Answer;
+use holdfast_gateway::limits::COLD_QUEUE_MAX;
 use holdfast_gateway::names::Principal;
 use holdfast_gateway::service::{
     Acquire, AcquireOutcome, CloseOutcome, Grant, Refusal, ServiceError,
@@ -213,4 +215,33 @@ fn a_waiter_whose_principal_has_all_it_may_is_told_so_when_its_turn_comes_and_th
         "{next:?}"
     );
     assert_eq!(locks_of_p(&world, 0), 1);
+}
+
+/// Each of these asks has the name looked up, in case the client holds it already.
+#[test]
+fn whoever_asks_in_a_loop_beyond_the_quota_fills_no_queue_that_others_need() {
+    let mut world = ready(1, 1);
+    let theirs = world.hold(0, of(Some("q"), "c", "n"));
+    hold(&mut world, 0, "a");
+    world.link = Box::new(|_, _, _| Fate::Pass {
+        request_ms: 100,
+        reply_ms: 100,
+    });
+    let asked: Vec<_> = (0..2 * COLD_QUEUE_MAX)
+        .map(|n| world.begin_acquire(0, of(P, "c", &format!("m{n}"))))
+        .collect();
+    // Whose hold it is has to be looked up too.
+    let closed = world.force_release(0, theirs.lock_id.name(), false);
+    assert!(
+        matches!(closed, Ok(CloseOutcome::Closed { .. })),
+        "{closed:?}"
+    );
+    for ticket in asked {
+        match world.answer(ticket) {
+            Answer::Acquire(Err(error)) => {
+                assert!(["quota_exceeded", "overloaded"].contains(&error.code.as_str()));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
