@@ -16,7 +16,7 @@ use crate::names::LockName;
 use crate::time::{Instant, Millis};
 use holdfast_store::{Header, LeaseId, Op, Reply, StoreError, TxnReply};
 use shard_map::ShardId;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// A call to the cluster. Never used twice.
@@ -78,9 +78,14 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Forgets every call; replies that still come say nothing any more.
-    pub(crate) fn forget_all(&mut self) {
-        self.pending.clear();
+    /// Forgets every call; replies that still come say nothing any more. Tells the leases that were asked
+    /// for to be places, which nobody knows of then.
+    pub(crate) fn forget_all(&mut self) -> impl Iterator<Item = LeaseId> + use<> {
+        let pending: BTreeMap<_, _> = self.pending.drain().collect();
+        pending.into_values().filter_map(|it| match it.purpose {
+            Purpose::PlaceLease(_, lease) => Some(lease),
+            _ => None,
+        })
     }
 
     pub(crate) fn in_flight(&self) -> usize {

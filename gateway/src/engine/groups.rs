@@ -3,6 +3,10 @@
 //! A group is made (lease, then key), takes grants while it is open, and is retired when it is
 //! empty (key deleted under its own revision, then the lease revoked). A claimed group takes no
 //! grants: it serves what it has and is retired when that is gone.
+//!
+//! A gateway that is killed after the lease was granted and before the key is there leaves the lease to
+//! its TTL: no key names it, so nobody else may revoke it. It cannot begin with a shorter one, as each
+//! keepalive gives a lease the TTL again that it was granted with.
 
 use crate::engine::calls::Purpose;
 use crate::engine::group::{GroupCtl, GroupNumber, GroupState};
@@ -134,6 +138,14 @@ impl Groups {
         self.free_numbers.clear();
         self.arriving.clear();
         std::mem::take(&mut self.by_id).into_keys().collect()
+    }
+
+    /// The leases of groups whose key was never confirmed.
+    pub(crate) fn unconfirmed(&self) -> impl Iterator<Item = LeaseId> {
+        let unconfirmed = self
+            .with_arriving()
+            .filter(|(_, ctl)| ctl.revision == Revision::ABSENT);
+        unconfirmed.map(|(_, ctl)| ctl.lease)
     }
 
     /// The groups whose key a linearizable read must show: id, lease, and revision.

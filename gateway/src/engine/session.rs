@@ -195,7 +195,13 @@ impl Engine {
         if !goes_on {
             self.proof.void();
         }
-        self.calls.forget_all();
+        // Nothing was granted on them, and as long as no key names them nobody else gives them up.
+        let unconfirmed: Vec<_> = self
+            .groups
+            .unconfirmed()
+            .chain(self.calls.forget_all())
+            .collect();
+        unconfirmed.into_iter().for_each(|lease| self.revoke(lease));
         self.later.clear();
         self.fail_all_tickets(trouble);
         if matches!(self.session.spare, Spare::Asked) {

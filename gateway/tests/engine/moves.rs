@@ -493,3 +493,23 @@ fn a_lease_that_an_earlier_try_had_asked_for_and_that_comes_late_takes_no_place(
     pair.run(200);
     assert!(pair.is_released(released));
 }
+
+#[test]
+fn a_gateway_that_stops_before_a_place_has_its_key_leaves_no_lease_there() {
+    let mut pair = Pair::ready();
+    pair.granted(A, "one");
+    let before: Vec<_> = pair.models[B].leases().collect();
+    pair.held_back = |at, op| at == B && matches!(op, Op::LeaseGrant { .. });
+    pair.shard_leaves();
+    pair.run(3_000);
+    assert_eq!(pair.models[B].leases().count(), before.len() + 1);
+    for at in [A, B] {
+        pair.inbox.push_back((at, Input::Stop));
+    }
+    pair.run(200);
+    let left: Vec<_> = pair.models[B]
+        .leases()
+        .filter(|lease| !before.contains(lease))
+        .collect();
+    assert_eq!(left, []);
+}

@@ -4,7 +4,7 @@ use crate::holds::{is_renewed, refused};
 use crate::world::{Fate, SESSION_TTL, World, wish, with_ttl};
 use holdfast_gateway::engine::Input;
 use holdfast_gateway::service::{Ended, ReleaseOutcome, RenewOutcome};
-use holdfast_store::Op;
+use holdfast_store::{KeyRange, LeaseId, Op, Txn, TxnOp};
 
 #[test]
 fn a_gateway_that_is_killed_and_started_again_takes_its_locks_over() {
@@ -38,10 +38,7 @@ fn an_heir_ends_no_lock_before_its_ttl_and_the_sessions_have_passed_since_the_cl
     let hold = world.hold(0, wish("c1", "n"));
     world.kill(0);
     let claimed = world.run_until(SESSION_TTL + 4_000, |world| {
-        world
-            .read(holdfast_store::KeyRange::prefix("/holdfast/sessions/"))
-            .len()
-            == 1
+        world.read(KeyRange::prefix("/holdfast/sessions/")).len() == 1
             && world.renew(1, &hold).is_err()
             && {
                 world.run(20);
@@ -89,10 +86,8 @@ fn a_gateway_that_was_stopped_and_continues_promises_nothing_from_stale_memory()
 fn a_session_key_deleted_by_hand_costs_no_live_lock() {
     let mut world = World::ready();
     let hold = world.hold(0, wish("c1", "n"));
-    world.write(holdfast_store::Txn {
-        then: vec![holdfast_store::TxnOp::Delete(
-            holdfast_store::KeyRange::prefix("/holdfast/sessions/"),
-        )],
+    world.write(Txn {
+        then: vec![TxnOp::Delete(KeyRange::prefix("/holdfast/sessions/"))],
         ..Default::default()
     });
     world.run(10_000);
@@ -163,19 +158,9 @@ fn two_gateways_started_alike_share_nothing() {
     let one = world.hold(0, wish("c1", "n1"));
     let two = world.hold(1, wish("c1", "n2"));
     assert_ne!(one.lock_id.group(), two.lock_id.group());
-    assert_eq!(
-        world
-            .read(holdfast_store::KeyRange::prefix("/holdfast/sessions/"))
-            .len(),
-        2
-    );
+    assert_eq!(world.read(KeyRange::prefix("/holdfast/sessions/")).len(), 2);
     world.run(60_000);
-    assert_eq!(
-        world
-            .read(holdfast_store::KeyRange::prefix("/holdfast/sessions/"))
-            .len(),
-        2
-    );
+    assert_eq!(world.read(KeyRange::prefix("/holdfast/sessions/")).len(), 2);
 }
 
 #[test]
@@ -187,7 +172,7 @@ fn a_group_that_was_claimed_is_retired_when_its_last_lock_is_gone() {
     world.run_until_proven(0);
     world.run(150_000);
     assert_eq!(world.locks(), 0);
-    let groups = holdfast_store::KeyRange::prefix("/holdfast/groups/");
+    let groups = KeyRange::prefix("/holdfast/groups/");
     assert_eq!(world.read(groups).len(), 0, "nothing holds it");
     assert!(world.model.leases().count() <= 2);
 }
@@ -216,4 +201,34 @@ fn a_session_whose_revoke_is_lost_is_revoked_again_before_the_gateway_has_stoppe
         world.renew(1, &hold).is_ok_and(is_renewed)
     });
     assert!(taken, "claimed long before the session's TTL");
+}
+
+/// No key names it, so nobody else would ever give it up.
+#[test]
+fn the_lease_of_a_group_that_is_being_made_ends_with_the_session() {
+    for is_stopped in [false, true] {
+        let mut world = World::ready();
+        let before: Vec<_> = world.model.leases().collect();
+        world.link = Box::new(|_, op, _| Fate::Pass {
+            request_ms: 1,
+            reply_ms: match op {
+                Op::LeaseGrant { .. } => 5_000,
+                _ => 1,
+            },
+        });
+        world.begin_acquire(0, wish("c1", "n"));
+        world.run(10);
+        let is_new = |lease: &LeaseId| !before.contains(lease);
+        let made: Vec<_> = world.model.leases().filter(is_new).collect();
+        assert_eq!(made.len(), 1);
+        match is_stopped {
+            true => world.give(0, Input::Stop),
+            false => world.write(Txn {
+                then: vec![TxnOp::Delete(KeyRange::prefix("/holdfast/sessions/"))],
+                ..Txn::default()
+            }),
+        }
+        world.run(4_000);
+        assert!(world.model.leases().all(|lease| lease != made[0]));
+    }
 }
