@@ -149,7 +149,8 @@ impl Engine {
         for session in &gone {
             self.claims.gone_since.entry(*session).or_insert(now);
         }
-        let room = limits::GROUPS_MAX.saturating_sub(self.groups.len());
+        let taken = self.groups.len() + self.claims.under_way.len();
+        let room = limits::GROUPS_MAX.saturating_sub(taken);
         let mut orphans = Vec::new();
         for group in groups {
             let Some(since) = self.claims.gone_since.get(&group.session) else {

@@ -171,7 +171,7 @@ impl Engine {
         if hops >= limits::ONWARD_HOPS_MAX && !waits {
             return self.fail(ticket, Trouble::Moving);
         }
-        self.tickets.forget(ticket);
+        self.tickets.close(ticket);
         self.stats.onward.add(1);
         let onward = Onward {
             shard,

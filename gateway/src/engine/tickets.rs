@@ -96,7 +96,7 @@ impl Via {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Open {
+pub(crate) struct Open {
     kind: Kind,
     via: Via,
     /// When it was asked, here or of another engine of this gateway,
@@ -105,6 +105,8 @@ struct Open {
     hops: u8,
     /// Nobody waits for its answer any more.
     abandoned: bool,
+    /// When it is answered at the latest, if that is not in the order in which requests come.
+    out_of_order: Option<Instant>,
 }
 
 /// Why there is no definite answer.
@@ -288,9 +290,13 @@ impl Tickets {
         self.open.get(&ticket).is_some_and(|open| open.hops > 0)
     }
 
-    /// The request is another engine's now.
-    pub(crate) fn forget(&mut self, ticket: Ticket) {
-        self.open.remove(&ticket);
+    /// The request is answered, or another engine's now.
+    pub(crate) fn close(&mut self, ticket: Ticket) -> Option<Open> {
+        let open = self.open.remove(&ticket)?;
+        if let Some(deadline) = open.out_of_order {
+            self.out_of_order.remove(&(deadline, ticket));
+        }
+        Some(open)
     }
 
     pub(crate) fn next_wakeup(&self) -> Option<Instant> {
@@ -301,9 +307,11 @@ impl Tickets {
     }
 
     fn wait_until(&mut self, deadline: Instant, ticket: Ticket, in_order: bool) {
-        match in_order {
-            true => self.by_deadline.push_back((deadline, ticket)),
-            false => drop(self.out_of_order.insert((deadline, ticket))),
+        if in_order {
+            self.by_deadline.push_back((deadline, ticket));
+        } else if let Some(open) = self.open.get_mut(&ticket) {
+            open.out_of_order = Some(deadline);
+            self.out_of_order.insert((deadline, ticket));
         }
     }
 
@@ -315,9 +323,11 @@ impl Tickets {
         if self.by_deadline.front().is_some_and(is_over) {
             return self.by_deadline.pop_front().map(|(_, ticket)| ticket);
         }
-        let out_of_order = self.out_of_order.first().copied().filter(is_over)?;
-        self.out_of_order.remove(&out_of_order);
-        Some(out_of_order.1)
+        // Those that were answered are not among these.
+        let late = self.out_of_order.first().copied();
+        let late = late.filter(|(deadline, _)| *deadline <= now)?;
+        self.out_of_order.remove(&late);
+        Some(late.1)
     }
 
     fn take_all(&mut self) -> impl Iterator<Item = Ticket> + use<> {
@@ -372,6 +382,7 @@ impl Engine {
             since,
             hops,
             abandoned: false,
+            out_of_order: None,
         };
         self.tickets.open.insert(ticket, open);
         // Acquires leave half of the places to renewals and releases.
@@ -421,7 +432,7 @@ impl Engine {
 
     /// Gives an answer that does not rest on this gateway's own session: what another gateway said.
     pub(crate) fn pass_on(&mut self, ticket: Ticket, answer: Answer) {
-        if self.tickets.open.remove(&ticket).is_some() {
+        if self.tickets.close(ticket).is_some() {
             self.wait_over(ticket);
             self.out.push(Effect::Answer(ticket, answer));
         }
@@ -433,7 +444,7 @@ impl Engine {
     }
 
     pub(crate) fn fail_with(&mut self, ticket: Ticket, error: ServiceError) {
-        let Some(open) = self.tickets.open.remove(&ticket) else {
+        let Some(open) = self.tickets.close(ticket) else {
             return;
         };
         self.wait_over(ticket);
@@ -462,5 +473,40 @@ impl Engine {
         for ticket in self.tickets.take_all() {
             self.fail(ticket, trouble);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(tickets: &mut Tickets, number: u64, deadline_ms: u64) -> Ticket {
+        let ticket = Ticket(number);
+        let open = Open {
+            kind: Kind::Acquire,
+            via: Via::CLIENT,
+            since: Instant::NEVER,
+            hops: 0,
+            abandoned: false,
+            out_of_order: None,
+        };
+        tickets.open.insert(ticket, open);
+        tickets.wait_until(Instant::from_ms(deadline_ms), ticket, false);
+        ticket
+    }
+
+    /// A thousand may be granted at once while one waits for half a minute.
+    #[test]
+    fn of_requests_that_may_wait_nothing_is_left_when_they_are_answered() {
+        let mut tickets = Tickets::default();
+        let waits = open(&mut tickets, 0, 30_000);
+        for number in 1..=1_000 {
+            let ticket = open(&mut tickets, number, 30_000 + number);
+            assert!(tickets.close(ticket).is_some());
+        }
+        assert_eq!((tickets.open.len(), tickets.out_of_order.len()), (1, 1));
+        assert_eq!(tickets.pop_late(Instant::from_ms(29_999)), None);
+        assert_eq!(tickets.pop_late(Instant::from_ms(30_000)), Some(waits));
+        assert_eq!(tickets.next_wakeup(), None);
     }
 }

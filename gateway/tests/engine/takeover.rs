@@ -3,8 +3,11 @@
 use crate::holds::{is_renewed, refused};
 use crate::world::{Fate, SESSION_TTL, World, wish, with_ttl};
 use holdfast_gateway::engine::Input;
+use holdfast_gateway::limits::GROUPS_MAX;
 use holdfast_gateway::service::{Ended, ReleaseOutcome, RenewOutcome};
-use holdfast_store::{KeyRange, LeaseId, Op, Txn, TxnOp};
+use holdfast_store::{KeyRange, LeaseId, Op, Put, Txn, TxnOp};
+use std::cell::Cell;
+use std::rc::Rc;
 
 #[test]
 fn a_gateway_that_is_killed_and_started_again_takes_its_locks_over() {
@@ -231,4 +234,51 @@ fn the_lease_of_a_group_that_is_being_made_ends_with_the_session() {
         world.run(4_000);
         assert!(world.model.leases().all(|lease| lease != made[0]));
     }
+}
+
+#[test]
+fn no_more_groups_are_claimed_than_may_be_had_however_long_the_first_claims_take() {
+    let mut world = World::ready();
+    let lease = LeaseId(77);
+    world.by_hand(&Op::LeaseGrant {
+        lease,
+        ttl_s: 1_800,
+    });
+    for group in 0..GROUPS_MAX + 500 {
+        let put = Put {
+            key: format!("/holdfast/groups/{:016x}/{group:016x}", 7).into(),
+            value: format!(r#"{{"shard":0,"lease":"{lease}"}}"#).into(),
+            lease: Some(lease),
+        };
+        world.write(Txn {
+            then: vec![TxnOp::Put(put)],
+            ..Txn::default()
+        });
+    }
+    let begun = Rc::new(Cell::new(0));
+    let count = Rc::clone(&begun);
+    world.link = Box::new(move |_, op, _| {
+        let ops = match op {
+            Op::Txn(txn) => &txn.then[..],
+            _ => &[],
+        };
+        let is_claim = |op: &&TxnOp| match op {
+            TxnOp::Get(get) => get
+                .range
+                .start
+                .as_bytes()
+                .starts_with(b"/holdfast/groups/0"),
+            _ => false,
+        };
+        count.set(count.get() + ops.iter().filter(is_claim).count());
+        let is_write = ops.iter().any(|op| matches!(op, TxnOp::Txn(_)));
+        Fate::Pass {
+            request_ms: if is_write { 2_000 } else { 1 },
+            reply_ms: 1,
+        }
+    });
+    assert!(world.run_until(4_000, |_| begun.get() >= GROUPS_MAX));
+    // The next rounds show all of them again.
+    world.run(500);
+    assert_eq!(begun.get(), GROUPS_MAX);
 }
