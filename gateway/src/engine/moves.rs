@@ -33,7 +33,7 @@ use crate::engine::words::{CopyOf, Place, Said, Word};
 use crate::engine::writes::WriteOp;
 use crate::limits;
 use crate::lock_id::GroupId;
-use crate::time::Instant;
+use crate::time::{Instant, Millis};
 use holdfast_store::{Key, KeyRange, KeyValue, LeaseId, Op, Revision, Txn, TxnOp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -91,20 +91,12 @@ impl Moves {
         self.by_group.get(&group)
     }
 
-    /// The move is over, whatever came of it.
-    fn remove(&mut self, group: GroupId, now: Instant) -> Option<Move> {
+    /// The move is over, whatever came of it; the next one waits at least so long.
+    fn remove(&mut self, group: GroupId, now: Instant, rest_min: Millis) -> Option<Move> {
         let it = self.by_group.remove(&group)?;
-        let took = now.since(it.began);
-        self.paces.ends(&it.to, group, now + rest_after(took));
+        let rest = rest_after(now.since(it.began)).max(rest_min);
+        self.paces.ends(&it.to, group, now + rest);
         Some(it)
-    }
-
-    /// The move is over, and the group where it was.
-    fn undone(&mut self, group: GroupId, now: Instant) {
-        if let Some(it) = self.remove(group, now) {
-            let again = now + limits::RETRY_BACKOFF;
-            self.paces.ends(&it.to, group, again);
-        }
     }
 }
 
@@ -371,7 +363,7 @@ impl Engine {
 
     /// The switch is confirmed as this gateway's own.
     pub(crate) fn switched(&mut self, group: GroupId) {
-        let moved = self.moves.remove(group, self.now);
+        let moved = self.moves.remove(group, self.now, Millis::ZERO);
         let (Some(it), Some(ctl)) = (moved, self.groups.remove(group)) else {
             return;
         };
@@ -460,7 +452,8 @@ impl Engine {
     }
 
     pub(crate) fn unmarked(&mut self, group: GroupId) {
-        self.moves.undone(group, self.now);
+        // It is where it was.
+        self.moves.remove(group, self.now, limits::RETRY_BACKOFF);
         self.stats.moves_undone.add(1);
         self.end_what_waited(group);
     }
@@ -509,7 +502,7 @@ impl Engine {
             to,
             lease: Some(lease),
             ..
-        }) = self.moves.remove(group, self.now)
+        }) = self.moves.remove(group, self.now, Millis::ZERO)
         {
             self.say(&to, Said::Orphaned(group, lease));
         }

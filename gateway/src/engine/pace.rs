@@ -54,7 +54,7 @@ impl Paces {
         let pace = self.0.get_mut(to);
         if let Some(pace) = pace.filter(|pace| pace.last == Some(group)) {
             pace.busy = false;
-            pace.next = pace.next.max(next);
+            pace.next = next;
         }
     }
 
