@@ -1,8 +1,11 @@
-//! How the commands print: tables for people, JSON for programs.
+//! What the commands share: how they print, tables for people and JSON for programs, and which
+//! certificates they are given.
 
 mod table;
+mod tls;
 
 pub use table::{Align, table};
+pub use tls::TlsArgs;
 
 use clap::ValueEnum;
 use std::io::{self, IsTerminal, Write as _};

@@ -4,6 +4,7 @@ use crate::baseline::{BareArgs, BaselineArgs};
 use crate::handover::HandOverArgs;
 use clap::{Args, Parser, Subcommand};
 use holdfast_client::{AccessFiles, IdentityFiles, Target, TlsFiles};
+use holdfast_console::TlsArgs;
 use holdfast_manual::ManualArgs;
 use humantime::Duration;
 use serde::Serialize;
@@ -158,27 +159,18 @@ pub(crate) struct AccessArgs {
     #[arg(long, value_name = "FILE", alias = "bearer-file")]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// Certificate authorities for targets that are https, PEM [default: those that this machine
-    /// trusts].
-    #[arg(long, value_name = "FILE")]
-    pub(crate) cacert: Option<PathBuf>,
-
-    /// Client certificate, PEM.
-    #[arg(long, value_name = "FILE", requires = "key")]
-    pub(crate) cert: Option<PathBuf>,
-
-    /// Key of the client certificate, PEM.
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    pub(crate) key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 impl AccessArgs {
     pub(crate) fn files(&self) -> AccessFiles {
-        let identity = self.cert.clone().zip(self.key.clone());
+        let TlsArgs { cacert, cert, key } = self.tls.clone();
+        let identity = cert.zip(key);
         AccessFiles {
             token: self.token_file.clone(),
             tls: TlsFiles {
-                cacert: self.cacert.clone(),
+                cacert,
                 identity: identity.map(|(cert, key)| IdentityFiles { cert, key }),
             },
         }

@@ -1,6 +1,7 @@
 //! What can be typed.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use holdfast_console::TlsArgs;
 use holdfast_manual::ManualArgs;
 use shard_map::{ClusterName, Endpoint, Invalid, ShardId, ShardRanges, Weight, limits};
 use std::ffi::OsString;
@@ -262,15 +263,8 @@ pub(crate) struct ConnectionArgs {
         required = true
     )]
     pub(crate) home: Vec<Endpoint>,
-    /// Certificate authorities that the servers' certificates are checked against, PEM.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) cacert: Option<PathBuf>,
-    /// Client certificate, PEM.
-    #[arg(long, value_name = "FILE", requires = "key")]
-    pub(crate) cert: Option<PathBuf>,
-    /// Key of the client certificate, PEM.
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    pub(crate) key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
     /// etcd user: NAME:PASSWORD, or @FILE with one such line.
     #[arg(
         long,

@@ -30,9 +30,9 @@ impl<'a> Connection<'a> {
     pub(crate) fn new(args: &'a ConnectionArgs) -> Result<Self, Failure> {
         let file = |path: &Option<_>| path.as_deref().map(absolute).transpose();
         let files = TlsFiles {
-            ca_file: file(&args.cacert)?,
-            cert_file: file(&args.cert)?,
-            key_file: file(&args.key)?,
+            ca_file: file(&args.tls.cacert)?,
+            cert_file: file(&args.tls.cert)?,
+            key_file: file(&args.tls.key)?,
         };
         let user = args.user.as_deref();
         let credentials_file = user.and_then(|user| user.strip_prefix('@'));

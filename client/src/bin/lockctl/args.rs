@@ -3,7 +3,7 @@
 use crate::limits;
 use clap::{Args, Parser, Subcommand};
 use holdfast_client::{AccessFiles, IdentityFiles, Target, TlsFiles};
-use holdfast_console::Format;
+use holdfast_console::{Format, TlsArgs};
 use holdfast_manual::ManualArgs;
 use humantime::Duration;
 use std::ffi::OsString;
@@ -109,16 +109,8 @@ pub(crate) struct ConnectionArgs {
     /// A file with the bearer token to send
     #[arg(long, env = "HOLDFAST_TOKEN_FILE", value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Certificate authorities for targets that are https, PEM [default: those that this machine
-    /// trusts]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) cacert: Option<PathBuf>,
-    /// Client certificate, PEM
-    #[arg(long, value_name = "FILE", requires = "key")]
-    pub(crate) cert: Option<PathBuf>,
-    /// Key of the client certificate, PEM
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    pub(crate) key: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// How long it is asked again while nobody answers, or the answer is that nothing is known
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub(crate) patience: Duration,
@@ -126,11 +118,12 @@ pub(crate) struct ConnectionArgs {
 
 impl ConnectionArgs {
     pub(crate) fn access(&self) -> AccessFiles {
-        let identity = self.cert.clone().zip(self.key.clone());
+        let TlsArgs { cacert, cert, key } = self.tls.clone();
+        let identity = cert.zip(key);
         AccessFiles {
             token: self.token_file.clone(),
             tls: TlsFiles {
-                cacert: self.cacert.clone(),
+                cacert,
                 identity: identity.map(|(cert, key)| IdentityFiles { cert, key }),
             },
         }
