@@ -24,106 +24,138 @@ const WAIT: Duration = Duration::from_secs(20);
 /// Meanwhile somebody comes to stand in line.
 const HELD_FOR: Duration = Duration::from_millis(50);
 
-/// Heals everything, and looks whether holds live, ends are ends, and nothing is left behind.
-///
-/// # Errors
-/// When something cannot be started or asked. What is wrong with the product is a finding.
-pub(crate) async fn ask(
-    stack: &Stack,
-    court: &Arc<Court>,
-    fleet: Fleet,
-    session: Duration,
-    options: &FleetOptions,
-    prefix: &Arc<str>,
-) -> Result<()> {
-    stack.heal().await?;
-    // Sessions that were lost are made anew, groups are claimed, what was held back arrives.
-    tokio::time::sleep(2 * session + TTL_MAX).await;
-    court.set_terms(Terms {
-        one_holder: true,
-        no_loss: true,
-        may_lapse: false,
-    });
-    fleet.hold();
-    tokio::time::sleep(TTL_MAX + session).await;
-    exactly_what_is_held(stack, court, session, prefix).await;
-    court.set_terms(Terms::default());
-    end(stack, court, fleet, session, options, prefix).await
+/// A round that is over: where it was, and who was in it.
+pub(crate) struct Calm<'a> {
+    pub(crate) stack: &'a Stack,
+    pub(crate) court: &'a Arc<Court>,
+    /// The TTL of gateways' sessions.
+    pub(crate) session: Duration,
+    pub(crate) fleet: &'a FleetOptions,
+    /// How its names begin.
+    pub(crate) prefix: &'a Arc<str>,
 }
 
-/// Everyone gives back, and nothing is left behind.
-///
-/// # Errors
-/// When something cannot be asked. What is wrong with the product is a finding.
-pub(crate) async fn end(
-    stack: &Stack,
-    court: &Arc<Court>,
-    fleet: Fleet,
-    session: Duration,
-    options: &FleetOptions,
-    prefix: &Arc<str>,
-) -> Result<()> {
-    fleet.release().await;
-
-    let limit = TTL_MAX + 2 * session + SLACK;
-    let left = wait_until("every name to be free", limit, || async {
-        let records = stack.records().await?;
-        ensure!(records == 0, "{records} records are left");
-        Ok(())
-    });
-    if let Err(error) = left.await {
-        court.find(Rule::NoGhost, None, format!("{error:#}"));
+impl Calm<'_> {
+    /// Heals everything, and looks whether holds live, ends are ends, and nothing is left behind.
+    ///
+    /// # Errors
+    /// When something cannot be started or asked. What is wrong with the product is a finding.
+    pub(crate) async fn ask(&self, fleet: Fleet) -> Result<()> {
+        self.stack.heal().await?;
+        // Sessions that were lost are made anew, groups are claimed, what was held back arrives.
+        tokio::time::sleep(2 * self.session + TTL_MAX).await;
+        self.court.set_terms(Terms {
+            one_holder: true,
+            no_loss: true,
+            may_lapse: false,
+        });
+        fleet.hold();
+        tokio::time::sleep(TTL_MAX + self.session).await;
+        self.exactly_what_is_held().await;
+        self.court.set_terms(Terms::default());
+        self.end(fleet).await
     }
-    sessions(stack, court).await;
-    every_name(stack, court, options, prefix).await;
-    Ok(())
-}
 
-/// Each gateway has one session in each cluster, no group is without one, and nobody stands in line.
-async fn sessions(stack: &Stack, court: &Court) {
-    for cluster in &stack.clusters {
-        let tidy = wait_until("one session for each gateway", SLACK, || async {
-            let sessions = cluster.keys("/holdfast/sessions/").await?;
-            let groups = cluster.keys("/holdfast/groups/").await?;
-            let waiters = cluster.keys("/holdfast/waiters/").await?;
-            let ids: Vec<&str> = sessions
-                .iter()
-                .filter_map(|key| key.rsplit('/').next())
-                .collect();
-            let has_session = |group: &String| ids.iter().any(|id| group.contains(id));
-            let orphans = groups.iter().filter(|group| !has_session(group)).count();
+    /// Everyone gives back, and nothing is left behind.
+    ///
+    /// # Errors
+    /// When something cannot be asked. What is wrong with the product is a finding.
+    pub(crate) async fn end(&self, fleet: Fleet) -> Result<()> {
+        fleet.release().await;
+        let left = wait_until("every name to be free", self.free_within(), || async {
+            let records = self.stack.records().await?;
+            ensure!(records == 0, "{records} records are left");
+            Ok(())
+        });
+        if let Err(error) = left.await {
+            self.found_left(&error);
+        }
+        self.sessions().await;
+        self.every_name().await;
+        Ok(())
+    }
+
+    /// Whoever has gone without giving back has lost everything after this.
+    fn free_within(&self) -> Duration {
+        TTL_MAX + 2 * self.session + SLACK
+    }
+
+    fn found_left(&self, error: &anyhow::Error) {
+        self.court.find(Rule::NoGhost, None, format!("{error:#}"));
+    }
+
+    /// Each gateway has one session in each cluster, no group is without one, and nobody stands in line.
+    async fn sessions(&self) {
+        for cluster in &self.stack.clusters {
+            let tidy = wait_until("one session for each gateway", SLACK, || async {
+                let sessions = cluster.keys("/holdfast/sessions/").await?;
+                let groups = cluster.keys("/holdfast/groups/").await?;
+                let waiters = cluster.keys("/holdfast/waiters/").await?;
+                let ids: Vec<&str> = sessions
+                    .iter()
+                    .filter_map(|key| key.rsplit('/').next())
+                    .collect();
+                let has_session = |group: &String| ids.iter().any(|id| group.contains(id));
+                let orphans = groups.iter().filter(|group| !has_session(group)).count();
+                ensure!(
+                    sessions.len() == self.stack.gateways.len()
+                        && orphans == 0
+                        && waiters.is_empty(),
+                    "{} sessions, {orphans} groups without one, {} waiters",
+                    sessions.len(),
+                    waiters.len()
+                );
+                Ok(())
+            });
+            if let Err(error) = tidy.await {
+                self.found_left(&error.context(cluster.name().to_owned()));
+            }
+        }
+    }
+
+    /// Every name can be acquired and released through every gateway, and goes to who waits for it.
+    async fn every_name(&self) {
+        let targets = self.stack.targets();
+        let client = |number| {
+            let (court, prefix) = (Arc::clone(self.court), Arc::clone(self.prefix));
+            let client = Client::new(court, number, prefix, &targets);
+            match self.fleet.bearers.first() {
+                Some(bearer) => client.with_bearer(bearer),
+                None => client,
+            }
+        };
+        let (mut first, mut second) = (client(NOBODYS_NUMBER), client(NOBODYS_NUMBER + 1));
+        for name in 0..self.fleet.names {
+            let through = (name % targets.len(), (name + 1) % targets.len());
+            if let Err(wrong) = hand_over(&mut first, &mut second, through, name).await {
+                let text = format!("everything works, and {wrong:#}");
+                return self.court.find(Rule::NoGhost, Some(name), text);
+            }
+        }
+    }
+
+    /// etcd has the records of the names that are held, and no others, and nobody stands in line.
+    async fn exactly_what_is_held(&self) {
+        let what = "etcd to have exactly what is held";
+        let exact = wait_until(what, self.free_within(), || async {
+            let before = self.court.held();
+            let records: BTreeSet<String> = self.stack.keys("/locks/").await?.into_iter().collect();
+            let waiters = self.stack.keys("/holdfast/waiters/").await?;
+            let held = self.court.held();
+            ensure!(before == held, "holds come and go");
+            let key = |name: &usize| format!("/locks/{}{name}", self.prefix);
+            let held: BTreeSet<String> = held.iter().map(key).collect();
             ensure!(
-                sessions.len() == stack.gateways.len() && orphans == 0 && waiters.is_empty(),
-                "{} sessions, {orphans} groups without one, {} waiters",
-                sessions.len(),
+                records == held && waiters.is_empty(),
+                "only etcd has {:?}, only clients have {:?}; {} stand in line",
+                records.difference(&held).collect::<Vec<_>>(),
+                held.difference(&records).collect::<Vec<_>>(),
                 waiters.len()
             );
             Ok(())
         });
-        if let Err(error) = tidy.await {
-            let text = format!("{}: {error:#}", cluster.name());
-            court.find(Rule::NoGhost, None, text);
-        }
-    }
-}
-
-/// Every name can be acquired and released through every gateway, and goes to who waits for it.
-async fn every_name(stack: &Stack, court: &Arc<Court>, options: &FleetOptions, prefix: &Arc<str>) {
-    let targets = stack.targets();
-    let client = |number| {
-        let (court, prefix) = (Arc::clone(court), Arc::clone(prefix));
-        let client = Client::new(court, number, prefix, &targets);
-        match options.bearers.first() {
-            Some(bearer) => client.with_bearer(bearer),
-            None => client,
-        }
-    };
-    let (mut first, mut second) = (client(NOBODYS_NUMBER), client(NOBODYS_NUMBER + 1));
-    for name in 0..options.names {
-        let through = (name % targets.len(), (name + 1) % targets.len());
-        if let Err(wrong) = hand_over(&mut first, &mut second, through, name).await {
-            let text = format!("everything works, and {wrong:#}");
-            return court.find(Rule::NoGhost, Some(name), text);
+        if let Err(error) = exact.await {
+            self.found_left(&error);
         }
     }
 }
@@ -156,29 +188,4 @@ async fn hand_over(
         "a release is answered {released:?}"
     );
     Ok(())
-}
-
-/// etcd has the records of the names that are held, and no others, and nobody stands in line.
-async fn exactly_what_is_held(stack: &Stack, court: &Court, session: Duration, prefix: &Arc<str>) {
-    let limit = TTL_MAX + 2 * session + SLACK;
-    let exact = wait_until("etcd to have exactly what is held", limit, || async {
-        let before = court.held();
-        let records: BTreeSet<String> = stack.keys("/locks/").await?.into_iter().collect();
-        let waiters = stack.keys("/holdfast/waiters/").await?;
-        let held = court.held();
-        ensure!(before == held, "holds come and go");
-        let key = |name: &usize| format!("/locks/{prefix}{name}");
-        let held: BTreeSet<String> = held.iter().map(key).collect();
-        ensure!(
-            records == held && waiters.is_empty(),
-            "only etcd has {:?}, only clients have {:?}; {} stand in line",
-            records.difference(&held).collect::<Vec<_>>(),
-            held.difference(&records).collect::<Vec<_>>(),
-            waiters.len()
-        );
-        Ok(())
-    });
-    if let Err(error) = exact.await {
-        court.find(Rule::NoGhost, None, format!("{error:#}"));
-    }
 }

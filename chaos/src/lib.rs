@@ -7,6 +7,7 @@
 //! true again when everything works. `tests/rows` plays single faults. [`soak()`] has clients come and
 //! go, and looks whether anything is left of them.
 
+mod args;
 mod calm;
 mod court;
 mod faults;
@@ -18,6 +19,7 @@ mod schedule;
 mod soak;
 mod stack;
 
+pub use args::{RunArgs, exit_code, say};
 pub use court::{Counts, Court, Sent, now};
 pub use faults::{Fault, Harm, Route, Strike};
 pub use fleet::{Answer, Client, Fleet, FleetOptions, Held};

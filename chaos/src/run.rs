@@ -1,6 +1,6 @@
 //! One run: faults strike for as long as asked, then everything is healed and asked about.
 
-use crate::calm;
+use crate::calm::Calm;
 use crate::court::Court;
 use crate::faults::Strike;
 use crate::fleet::{Fleet, FleetOptions};
@@ -45,7 +45,14 @@ pub async fn run(options: &Options, told: impl Fn(&Strike)) -> Result<Report> {
     let fleet = Fleet::start(&court, &stack.targets(), &options.fleet, seed, &prefix);
     let struck = play(&schedule, &stack, &court, told).await?;
     if court.finding().is_none() {
-        calm::ask(&stack, &court, fleet, session, &options.fleet, &prefix).await?;
+        let calm = Calm {
+            stack: &stack,
+            court: &court,
+            session,
+            fleet: &options.fleet,
+            prefix: &prefix,
+        };
+        calm.ask(fleet).await?;
     }
     let (faults, faults_missing) = report::exercised(&struck);
     Ok(Report {

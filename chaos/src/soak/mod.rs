@@ -10,7 +10,7 @@ mod secrets;
 pub use levels::Levels;
 pub use report::SoakReport;
 
-use crate::calm;
+use crate::calm::Calm;
 use crate::court::{Counts, Court};
 use crate::faults::{Fault, Strike};
 use crate::fleet::{Answer, Client, Fleet, FleetOptions};
@@ -190,10 +190,16 @@ impl Soak {
         .with_bearer(&self.credentials.unknown);
         let restarts = self.restart(lasting, seed, &court, stranger, told).await?;
         if court.finding().is_none() {
-            let (stack, session) = (&self.stack, self.session);
+            let calm = Calm {
+                stack: &self.stack,
+                court: &court,
+                session: self.session,
+                fleet: &self.fleet,
+                prefix: &prefix,
+            };
             match number {
-                1 => calm::end(stack, &court, fleet, session, &self.fleet, &prefix).await?,
-                _ => calm::ask(stack, &court, fleet, session, &self.fleet, &prefix).await?,
+                1 => calm.end(fleet).await?,
+                _ => calm.ask(fleet).await?,
             }
         }
         Ok(Round { court, restarts })
