@@ -1,19 +1,17 @@
 //! Two clusters, one gateway with an engine for each, and no time between a call and its reply unless
 //! a test withholds it.
 
-use crate::world::wish;
-use holdfast_gateway::engine::{
-    Answer, ClusterProof, Effect, Engine, Input, Settings, Table, Ticket, To,
-};
+use crate::world::{identity, put, settings, wish};
+use holdfast_gateway::engine::{Answer, ClusterProof, Effect, Engine, Input, Table, Ticket, To};
 use holdfast_gateway::names::Principal;
 use holdfast_gateway::service::{Acquire, AcquireOutcome, Grant, Release, ReleaseOutcome, Renew};
 use holdfast_gateway::time::{Instant, Millis};
 use holdfast_store::{
-    Get, KeyRange, KeyValue, Model, ModelTime, Op, Put, Reply, StoreError, Txn, TxnOp, TxnOpReply,
+    Get, KeyRange, KeyValue, Model, ModelTime, Op, Reply, StoreError, Txn, TxnOp, TxnOpReply,
 };
-use shard_map::records::{Guard, GuardState, Identity, Record, keys};
+use shard_map::records::{Guard, GuardState, Record, keys};
 use shard_map::rollout::arriving;
-use shard_map::{DeploymentId, Epoch, ShardId};
+use shard_map::{Epoch, ShardId};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -49,14 +47,7 @@ impl Pair {
     pub fn with_table(table: Arc<Table>) -> Self {
         let now = Instant::from_ms(1_000_000);
         let engine = |at: usize| {
-            let settings = Settings {
-                cluster: NAMES[at].into(),
-                deployment: DeploymentId::from_random_bits(7),
-                instance: "gateway".into(),
-                peer_url: "http://gateway".into(),
-                session_ttl: Millis::from_ms(9_000),
-                group_ttl: Millis::from_secs(1_800),
-            };
+            let settings = settings(NAMES[at], 0);
             let proof = ClusterProof::new(NAMES[at].into());
             let seed = [u8::try_from(at).unwrap() + 1; 32];
             Engine::new(settings, seed, now, Arc::clone(&table), proof)
@@ -75,12 +66,7 @@ impl Pair {
             lost_word: "none of them",
         };
         for at in [A, B] {
-            let identity = Identity {
-                deployment: DeploymentId::from_random_bits(7),
-                cluster: NAMES[at].parse().unwrap(),
-                beacon: None,
-            };
-            pair.put(at, keys::identity(), identity.to_value());
+            pair.put(at, keys::identity(), identity(NAMES[at]));
             let mut effects = Vec::new();
             pair.engines[at].start(now, &mut effects);
             pair.carry_out(at, effects);
@@ -96,16 +82,7 @@ impl Pair {
     }
 
     pub fn put(&mut self, at: usize, key: holdfast_store::Key, value: Vec<u8>) {
-        let put = Put {
-            key,
-            value,
-            lease: None,
-        };
-        let txn = Txn {
-            then: vec![TxnOp::Put(put)],
-            ..Txn::default()
-        };
-        self.apply(at, &Op::Txn(txn)).unwrap();
+        self.apply(at, &Op::Txn(put(key, value))).unwrap();
     }
 
     pub fn read(&mut self, at: usize, prefix: &str) -> Vec<KeyValue> {

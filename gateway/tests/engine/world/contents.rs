@@ -6,16 +6,22 @@ use holdfast_store::{
 };
 use std::collections::BTreeMap;
 
+/// A write of a key that hangs from no lease.
+pub fn put(key: Key, value: Vec<u8>) -> Txn {
+    let put = Put {
+        key,
+        value,
+        lease: None,
+    };
+    Txn {
+        then: vec![TxnOp::Put(put)],
+        ..Txn::default()
+    }
+}
+
 impl World {
     pub fn put(&mut self, key: Key, value: Vec<u8>) {
-        self.write(Txn {
-            then: vec![TxnOp::Put(Put {
-                key,
-                value,
-                lease: None,
-            })],
-            ..Txn::default()
-        });
+        self.write(put(key, value));
     }
 
     pub fn write(&mut self, txn: Txn) {

@@ -8,6 +8,7 @@ mod course;
 
 pub use asking::{patient, shard_of, wish, with_request, with_ttl};
 pub use calls::{is_close, is_delete, is_grant, is_join};
+pub use contents::put;
 
 use course::{Back, Event};
 use holdfast_gateway::engine::{
@@ -75,8 +76,30 @@ pub struct World {
     principal_locks_max: Option<NonZeroU32>,
 }
 
-pub fn deployment() -> DeploymentId {
+fn deployment() -> DeploymentId {
     DeploymentId::from_random_bits(7)
+}
+
+/// The record of who a cluster is.
+pub fn identity(cluster: &str) -> Vec<u8> {
+    let identity = Identity {
+        deployment: deployment(),
+        cluster: cluster.parse().unwrap(),
+        beacon: None,
+    };
+    identity.to_value()
+}
+
+/// Those of a gateway in a cluster.
+pub fn settings(cluster: &str, gateway: usize) -> Settings {
+    Settings {
+        cluster: cluster.into(),
+        deployment: deployment(),
+        instance: format!("gateway-{gateway}"),
+        peer_url: format!("http://gateway-{gateway}"),
+        session_ttl: Millis::from_ms(SESSION_TTL),
+        group_ttl: Millis::from_secs(1800),
+    }
 }
 
 impl World {
@@ -109,12 +132,7 @@ impl World {
             counter: 0,
             principal_locks_max,
         };
-        let identity = Identity {
-            deployment: deployment(),
-            cluster: "a".parse().unwrap(),
-            beacon: None,
-        };
-        world.put(keys::identity(), identity.to_value());
+        world.put(keys::identity(), identity("a"));
         for shard in 0..SHARDS {
             world.put(keys::guard(ShardId(shard)), Guard::first().to_value());
         }
@@ -159,17 +177,9 @@ impl World {
         entry.life += 1;
         entry.stopped = false;
         entry.paused_until = 0;
-        let settings = Settings {
-            cluster: "a".into(),
-            deployment: deployment(),
-            instance: format!("gateway-{gateway}"),
-            peer_url: format!("http://gateway-{gateway}"),
-            session_ttl: Millis::from_ms(SESSION_TTL),
-            group_ttl: Millis::from_secs(1800),
-        };
         let now = Instant::from_ms(self.now);
         let mut engine = Engine::new(
-            settings,
+            settings("a", gateway),
             seed,
             now,
             Arc::clone(&entry.table),
