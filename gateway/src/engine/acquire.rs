@@ -451,22 +451,15 @@ impl Engine {
 
     /// The hold's group is this gateway's in another cluster: its table is the same.
     fn enter_neighbour_again(&mut self, job: Job, id: LockId, token: Token) {
+        let renew = Renew {
+            lock_id: id.clone(),
+            token,
+            ttl: Some(job.acquire.ttl),
+            principal: None,
+        };
+        // A record is not rewritten from here.
         let group = self.table.get(id.group());
-        let renew = |ttl| {
-            let renew = Renew {
-                lock_id: id.clone(),
-                token,
-                ttl,
-                principal: None,
-            };
-            group.as_ref().map(|group| group.renew(self.now, &renew))
-        };
-        // A record is not rewritten from here: the stored TTL is the most.
-        let renewed = match renew(Some(job.acquire.ttl)) {
-            Some(FastRenewal::AskEngine) => renew(None),
-            renewed => renewed,
-        };
-        match renewed {
+        match group.map(|group| group.renew_as_stored(self.now, &renew)) {
             Some(FastRenewal::Renewed(told)) => self.granted_again(job.ticket, id, token, told),
             _ => self.retry_acquire(job),
         }

@@ -219,9 +219,9 @@ impl Engine {
     /// While the group moves its records are not rewritten: the stored TTL counts.
     fn renew_as_stored(&mut self, wanted_by: RewriteFor, at: SlotRef, renew: Renew) {
         let ticket = wanted_by.ticket();
-        let renew = Renew { ttl: None, ..renew };
         let group = self.groups.get(at.group).map(|ctl| &ctl.group);
-        match (group.map(|group| group.renew(self.now, &renew)), wanted_by) {
+        let renewed = group.map(|group| group.renew_as_stored(self.now, &renew));
+        match (renewed, wanted_by) {
             (Some(FastRenewal::Renewed(told)), RewriteFor::Renew(ticket)) => {
                 self.answer_renew(ticket, RenewOutcome::Renewed(told));
             }

@@ -458,6 +458,22 @@ impl Group {
         };
         FastRenewal::Renewed(proof::told(held, now, slot.secret))
     }
+
+    /// As [`Group::renew`], where the record cannot be rewritten: whoever asks for longer than it says is
+    /// promised as long as it says.
+    pub(crate) fn renew_as_stored(&self, now: Instant, renew: &Renew) -> FastRenewal {
+        let stored = self.with_slot(renew.lock_id.slot(), Slot::ttl);
+        // Another renewal may have had it rewritten meanwhile, for longer than this one asks for.
+        let ttl = renew
+            .ttl
+            .zip(stored)
+            .map(|(asked, stored)| asked.min(stored));
+        let renew = Renew {
+            ttl,
+            ..renew.clone()
+        };
+        self.renew(now, &renew)
+    }
 }
 
 impl Drop for Group {

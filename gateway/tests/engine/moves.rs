@@ -513,3 +513,39 @@ fn a_gateway_that_stops_before_a_place_has_its_key_leaves_no_lease_there() {
         .collect();
     assert_eq!(left, []);
 }
+
+#[test]
+fn who_asks_for_longer_while_the_group_moves_is_promised_no_more_than_asked_for() {
+    let mut pair = Pair::ready();
+    let grant = pair.granted(A, "one");
+    let longer = |pair: &mut Pair, seconds| {
+        let renew = Renew {
+            lock_id: grant.lock_id.clone(),
+            token: grant.token,
+            ttl: Some(Millis::from_secs(seconds)),
+            principal: None,
+        };
+        pair.ask(A, |ticket| Input::Renew(ticket, SHARD, renew))
+    };
+    let told = |pair: &Pair, ticket| match pair.answers.get(ticket) {
+        Some(Answer::Renew(Ok(RenewOutcome::Renewed(told)))) => Some(told.ttl),
+        _ => None,
+    };
+    // The record is read for one, and is rewritten for another meanwhile.
+    pair.held_back = |at, op| at == A && writes(op, "/locks/");
+    let asks_for_40 = longer(&mut pair, 40);
+    pair.held_back = |_, _| false;
+    let asks_for_60 = longer(&mut pair, 60);
+    assert!(told(&pair, &asks_for_60) > Some(Millis::from_secs(59)));
+    // From the mark on none is.
+    pair.withheld = |at, op| at == B && puts(op, "arriving");
+    pair.shard_leaves();
+    pair.run(3_000);
+    assert_eq!(pair.marked(), 1);
+    pair.let_go();
+    let of_40 = told(&pair, &asks_for_40);
+    assert!(
+        of_40.is_some() && of_40 <= Some(Millis::from_secs(40)),
+        "{of_40:?}"
+    );
+}
