@@ -350,7 +350,8 @@ impl<C: Clock> LockService<C> {
         let answer = self.send(&cluster, command)?;
         let mut delivery = Delivery {
             answer,
-            commands: cluster.commands.clone(),
+            table: Arc::clone(&self.table),
+            routes: Arc::clone(&self.routes),
         };
         let answer = (&mut delivery.answer).await;
         answer.map_err(|_| Trouble::Draining.to_error(&cluster.name))?
@@ -478,7 +479,8 @@ fn no_answer(outcome: ForwardOutcome) -> ServiceError {
 /// An answer to a request that may wait, on its way to the client.
 struct Delivery {
     answer: oneshot::Receiver<Result<AcquireOutcome, ServiceError>>,
-    commands: mpsc::Sender<Command>,
+    table: Arc<Table>,
+    routes: Arc<ArcSwap<Routes>>,
 }
 
 impl Drop for Delivery {
@@ -486,9 +488,13 @@ impl Drop for Delivery {
     fn drop(&mut self) {
         self.answer.close();
         if let Ok(Ok(AcquireOutcome::Granted(grant))) = self.answer.try_recv() {
-            let undelivered = Command::Undelivered(Box::new(grant.lock_id));
-            // Where there is no room for it, the hold ends with its TTL.
-            let _ = self.commands.try_send(undelivered);
+            let id = grant.lock_id;
+            // The request may have gone on to another cluster than the one that was asked first.
+            if let Some(cluster) = self.routes.load().of_hold(&self.table, &id) {
+                let undelivered = Command::Undelivered(Box::new(id));
+                // Where there is no room for it, the hold ends with its TTL.
+                let _ = cluster.commands.try_send(undelivered);
+            }
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Maps that change while a gateway runs, and one that it starts with in the middle of a rollout.
 
-use crate::fixture::{Gateway, SECRET, World, until};
-use holdfast_gateway::service::Locks as _;
+use crate::fixture::{Gateway, SECRET, World, until, wish};
+use holdfast_gateway::engine::EngineStats;
+use holdfast_gateway::service::{Acquire, AcquireOutcome, Locks as _, Release};
+use holdfast_gateway::time::Millis;
 use shard_map::plan::{Plan, Wish};
 use shard_map::{ShardId, ShardMap, shard_of};
 
@@ -57,6 +59,38 @@ async fn a_cluster_that_the_map_has_no_more_is_left() {
     })
     .await;
     assert_eq!(world.sessions_in(&left).await, 1);
+}
+
+#[tokio::test]
+async fn a_grant_that_is_too_late_for_its_client_is_undone_in_whichever_cluster_it_was_made() {
+    let mut world = World::new().await;
+    let during = drain(world.map()).during().unwrap();
+    let gateway: Gateway = world.gateway_with(&during, SECRET).await;
+    // The map says where it goes, and it is still where it comes from.
+    let name = name_of(&during, during.moving().next().unwrap());
+    let grant = gateway.hold(&name).await;
+    let counted = |of: fn(&EngineStats) -> u64| {
+        let engines = gateway.service.engines();
+        engines.iter().map(|engine| of(&engine.stats)).sum::<u64>()
+    };
+    let in_line = |client| Acquire {
+        wait: Millis::from_secs(5),
+        ..wish(client, &name)
+    };
+    let mut waiting = Box::pin(gateway.service.acquire(in_line("gone")));
+    assert!(futures::poll!(&mut waiting).is_pending());
+    until(|| counted(|stats| stats.waiting.get()) == 1).await;
+    let release = Release {
+        lock_id: grant.lock_id,
+        token: grant.token,
+        principal: None,
+    };
+    gateway.service.release(release).await.unwrap();
+    until(|| counted(|stats| stats.waits_granted.get()) == 1).await;
+    // The answer is there, and its client has gone before it was taken.
+    drop(waiting);
+    let next = gateway.service.acquire(in_line("next")).await;
+    assert!(matches!(next, Ok(AcquireOutcome::Granted(_))), "{next:?}");
 }
 
 async fn until_async(is_so: impl AsyncFn() -> bool) {
