@@ -199,7 +199,7 @@ impl Engine {
     }
 
     fn compile_rewrite(&self, rewrite: &Rewrite) -> Option<Txn> {
-        if self.moves.may_copy(rewrite.at.group) {
+        if self.keeps_records(rewrite.at.group) {
             return None;
         }
         let (group_compare, group_key) = self.group_compare(rewrite.at.group)?;

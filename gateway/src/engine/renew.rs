@@ -201,7 +201,7 @@ impl Engine {
     /// The hold is to last longer than its record says: the record is rewritten first, so that
     /// an heir waits long enough.
     pub(crate) fn want_rewrite(&mut self, wanted_by: RewriteFor, at: SlotRef, renew: Renew) {
-        if self.moves.may_copy(at.group) {
+        if self.keeps_records(at.group) {
             return self.renew_as_stored(wanted_by, at, renew);
         }
         let Some(ctl) = self.groups.get(at.group) else {
@@ -214,6 +214,13 @@ impl Engine {
             renew,
         });
         self.queue_cold(ColdJob::new(shard, ColdAsk::Rewrite(job)));
+    }
+
+    /// Whether the records of this group are not rewritten: while it moves, and until nothing of it is left
+    /// where it came from. Whoever looks for a name there tells by the record when the hold may end.
+    pub(crate) fn keeps_records(&self, group: GroupId) -> bool {
+        let ctl = self.groups.get(group);
+        self.moves.may_copy(group) || ctl.is_some_and(|ctl| ctl.from.is_some())
     }
 
     /// While the group moves its records are not rewritten: the stored TTL counts.
@@ -286,7 +293,7 @@ impl Engine {
 
     /// The rewrite was not sent.
     pub(crate) fn drop_rewrite(&mut self, rewrite: Rewrite) {
-        if self.moves.may_copy(rewrite.at.group) {
+        if self.keeps_records(rewrite.at.group) {
             self.renew_as_stored(rewrite.wanted_by, rewrite.at, rewrite.renew);
         } else {
             self.fail_rewrite(rewrite, Trouble::Unknown);

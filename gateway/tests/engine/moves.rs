@@ -549,3 +549,32 @@ fn who_asks_for_longer_while_the_group_moves_is_promised_no_more_than_asked_for(
         "{of_40:?}"
     );
 }
+
+#[test]
+fn as_long_as_a_record_is_left_in_the_source_nobody_is_told_too_early_an_end() {
+    let mut pair = Pair::ready();
+    let grant = pair.granted(A, "one");
+    pair.withheld = |at, op| at == A && matches!(op, Op::LeaseRevoke { .. });
+    pair.shard_leaves();
+    pair.run(3_000);
+    assert_eq!(pair.read(A, "/holdfast/groups/").len(), 0);
+    assert_eq!(pair.records(), [1, 1]);
+    let renew = Renew {
+        lock_id: grant.lock_id.clone(),
+        token: grant.token,
+        ttl: Some(Millis::from_secs(60)),
+        principal: None,
+    };
+    let renewal = pair.ask(B, |ticket| Input::Renew(ticket, SHARD, renew));
+    pair.run(50);
+    let held_for = match pair.answers.get(&renewal) {
+        Some(Answer::Renew(Ok(RenewOutcome::Renewed(told)))) => told.ttl.as_ms() - 50,
+        other => panic!("{other:?}"),
+    };
+    let ticket = pair.acquire(B, "two");
+    pair.run(50);
+    match pair.answers.remove(&ticket) {
+        Some(Answer::Acquire(Ok(outcome))) => assert!(refused(outcome).1 >= held_for),
+        other => panic!("{other:?}"),
+    }
+}
