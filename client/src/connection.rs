@@ -10,6 +10,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -80,7 +81,10 @@ impl Connection {
             NoReply::NotSent(format!("{target}: this client is not set up for TLS"))
         })?;
         let stream = tls.connect(target, stream).await;
-        let stream = stream.map_err(|error| not_sent(&error))?;
+        let stream = stream.map_err(|error| match is_no_tls(&error) {
+            true => NoReply::NotSent(format!("{target}: no TLS is spoken there; is it http?")),
+            false => not_sent(&error),
+        })?;
         Self::over(stream, target, bearer).await
     }
 
@@ -153,6 +157,10 @@ impl Connection {
             // The message comes back when none of it was written.
             Err(mut error) => Err(match error.take_message() {
                 Some(_) => NoReply::NotSent(error.error().to_string()),
+                None if error.error().is_parse() => NoReply::Broken(format!(
+                    "{}; is the scheme of the target right?",
+                    error.error()
+                )),
                 None => NoReply::Broken(error.error().to_string()),
             }),
         }
@@ -163,6 +171,12 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.driver.abort();
     }
+}
+
+/// The other side answers, but not in TLS.
+fn is_no_tls(error: &io::Error) -> bool {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    matches!(cause, Some(rustls::Error::InvalidMessage(_)))
 }
 
 async fn read(response: Response<Incoming>) -> Result<RawReply, NoReply> {

@@ -22,10 +22,12 @@ pub enum Error {
     Refused(Refused),
     /// Nothing happened, because the caller's share is used up (429). Says nothing about the
     /// lock; the same request may be sent again later.
-    #[error("over the limit: {code}")]
+    #[error("over the limit: {code}: {detail}")]
     Limited {
         /// `rate_limited` or `quota_exceeded`.
         code: String,
+        /// Which share is used up, and what to do.
+        detail: String,
         /// When the gateway wants to be asked again.
         retry_after: Option<Duration>,
     },

@@ -9,7 +9,7 @@ use holdfast_manual::ManualArgs;
 use humantime::Duration;
 use serde::Serialize;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Puts load on a Holdfast gateway and checks what it answers.
 #[derive(Debug, Parser)]
@@ -147,9 +147,20 @@ pub(crate) struct RunArgs {
     pub(crate) metrics_listen: Option<SocketAddr>,
 
     /// Where the JSON report goes.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_to_write)]
     #[serde(skip)]
     pub(crate) out: Option<PathBuf>,
+}
+
+/// Better refused than after the run, when it is to be written.
+pub(crate) fn file_to_write(path: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(path);
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    match folder {
+        _ if path.is_dir() => Err("it is a folder".to_owned()),
+        Some(folder) if !folder.is_dir() => Err(format!("there is no folder {}", folder.display())),
+        _ => Ok(path),
+    }
 }
 
 /// What is shown to gateways, and whom to believe.

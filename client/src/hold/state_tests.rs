@@ -157,6 +157,7 @@ fn an_error_that_says_nothing_about_the_lock_does_not_end_the_hold() {
     };
     let limited = Error::Limited {
         code: "rate_limited".into(),
+        detail: String::new(),
         retry_after: None,
     };
     for error in [rejected, limited, unknown(None)] {

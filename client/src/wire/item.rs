@@ -127,12 +127,17 @@ impl WireError<'_> {
             .map(Duration::from_millis)
             .or(retry_after);
         let code = self.code.into_owned();
+        let detail = self.detail.map(Cow::into_owned).unwrap_or_default();
         match status {
-            429 => Error::Limited { code, retry_after },
+            429 => Error::Limited {
+                code,
+                detail,
+                retry_after,
+            },
             400 | 401 | 403 | 404 | 405 | 413 | 415 | 431 | 501 => Error::Rejected {
                 status,
                 code,
-                detail: self.detail.map(Cow::into_owned).unwrap_or_default(),
+                detail,
             },
             _ => Error::Unknown {
                 cause: Cause::Answer { status, code },

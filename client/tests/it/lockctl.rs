@@ -150,7 +150,7 @@ async fn a_definite_no_exits_with_3_and_says_which() {
     .await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hold");
-    std::fs::write(&file, r#"{"lockId":"lock-AQ","fencingToken":7}"#).unwrap();
+    std::fs::write(&file, r#"{"name":"n","lockId":"lock-AQ","fencingToken":7}"#).unwrap();
     let file = file.to_str().unwrap();
     for (args, reason, says) in [
         (vec!["acquire", "n"], json!("held"), "someone else holds it"),

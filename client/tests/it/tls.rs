@@ -85,7 +85,11 @@ fn access(cacert: &Path, identity: Option<(&Path, &Path)>) -> AccessFiles {
 }
 
 async fn renew(server: &Server, files: &AccessFiles) -> Result<(), Error> {
-    let targets = vec![server.url.parse().unwrap()];
+    renew_at(&server.url, files).await
+}
+
+async fn renew_at(url: &str, files: &AccessFiles) -> Result<(), Error> {
+    let targets = vec![url.parse().unwrap()];
     let mut transport = TransportConfig::new(targets.clone());
     transport.access = files.load(&targets).unwrap();
     let client = Client::new(ClientConfig::new("worker-7", transport));
@@ -164,6 +168,25 @@ async fn without_tls_nothing_is_sent_to_an_https_target() {
     let why = not_sent(client.release(&id, Token(7)).await);
     assert!(why.contains("not set up for TLS"), "{why}");
     assert!(server.seen().is_empty());
+}
+
+#[tokio::test]
+async fn with_the_wrong_scheme_the_error_asks_for_the_other() {
+    let authority = authority();
+    let (_folder, files) = files(&authority);
+    let plain = Server::start(|_| Answer::RetryAfter(503, 0)).await;
+    let why = not_sent(renew_at(&plain.url.replace("http:", "https:"), &files).await);
+    assert!(why.contains("is it http?"), "{why}");
+    let with_tls = server(&authority, "127.0.0.1").await;
+    let without = AccessFiles::default();
+    match renew_at(&with_tls.url.replace("https:", "http:"), &without).await {
+        Err(Error::Unknown {
+            cause: Cause::Broken(why),
+            ..
+        }) => assert!(why.contains("is the scheme of the target right?"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(plain.seen().is_empty() && with_tls.seen().is_empty());
 }
 
 #[test]

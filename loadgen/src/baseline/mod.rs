@@ -97,7 +97,7 @@ pub(crate) struct BaselineArgs {
     pub(crate) output: Option<Format>,
 
     /// A file that gets the JSON as well.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = crate::cli::file_to_write)]
     pub(crate) out: Option<PathBuf>,
 }
 

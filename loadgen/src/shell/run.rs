@@ -53,11 +53,12 @@ pub(crate) fn run(args: &RunArgs, plan: Plan) -> anyhow::Result<Verdict> {
         bail!(why);
     }
     let report = Report::new(args, &plan, fleets, times, interrupted);
+    // Printed first: it must not be lost with a file that cannot be written.
+    report.print_summary()?;
     if let Some(path) = &args.out {
         let json = serde_json::to_vec_pretty(&report)?;
         std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    report.print_summary()?;
     Ok(report.verdict())
 }
 

@@ -182,7 +182,13 @@ async fn what_cannot_run_says_why_and_exits_with_4() {
 
 #[tokio::test]
 async fn a_wrong_argument_exits_with_2() {
-    for args in ["--locks 0", "--locks 1 --batch 99999", "--locks x"] {
+    for args in [
+        "--locks 0",
+        "--locks 1 --batch 99999",
+        "--locks x",
+        "--locks 1 --out no/such/report.json",
+        "--locks 1 --out /",
+    ] {
         let ended = start("http://127.0.0.1:1", args).end().await;
         assert_eq!(ended.code, 2, "{}", ended.stderr);
     }

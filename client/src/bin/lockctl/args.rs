@@ -208,7 +208,8 @@ pub(crate) struct AcquireArgs {
     /// random]
     #[arg(long, value_name = "ID", requires = "client_id")]
     pub(crate) request_id: Option<String>,
-    /// A file for the hold, which only you can read; else it is printed
+    /// A file for the hold, which only you can read; else it is printed. An earlier hold of the same name is
+    /// replaced, anything else is left as it is
     #[arg(long, value_name = "FILE")]
     pub(crate) hold: Option<PathBuf>,
     #[command(flatten)]

@@ -106,6 +106,7 @@ mod tests {
         let taken = Error::Refused(Refused::Taken(RefusalReason::Held));
         let limited = Error::Limited {
             code: "rate_limited".into(),
+            detail: "detail".into(),
             retry_after: None,
         };
         for (error, code, of_run) in [

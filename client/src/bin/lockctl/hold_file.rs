@@ -49,6 +49,8 @@ impl<'a> HoldText<'a> {
 pub(crate) struct Held {
     lock_id: String,
     fencing_token: u64,
+    /// Absent in a gateway's reply.
+    name: Option<String>,
 }
 
 impl Held {
@@ -63,12 +65,16 @@ impl Held {
             false => std::fs::read_to_string(path).map(|read| text = read),
         };
         read.map_err(|error| about(path, error))?;
-        serde_json::from_str(&text).map_err(|_| {
+        Self::parse(&text).ok_or_else(|| {
             about(
                 path,
                 "no hold: wanted is what `lockctl acquire` writes, or prints as JSON",
             )
         })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
     }
 
     pub(crate) fn lock_id(&self) -> LockId {
@@ -87,11 +93,30 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// Makes it beside what it is to replace. Only the user can read it.
+    /// Makes it beside what it is to replace: an earlier hold of this name, or nothing. Only the user can
+    /// read it.
     ///
     /// # Errors
-    /// When there is no such folder, or nothing may be written there.
-    pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
+    /// When there is no such folder, nothing may be written there, or something else is there already.
+    pub(crate) fn create(path: &Path, name: &str) -> Result<Self, Failure> {
+        if let Ok(there) = std::fs::read(path) {
+            let held = std::str::from_utf8(&there).ok().and_then(Held::parse);
+            match held.map(|held| held.name) {
+                _ if there.is_empty() => {}
+                Some(Some(of)) if of == name => {}
+                Some(Some(of)) => {
+                    let problem =
+                        format!("has the hold of {of}: release that, or name another file");
+                    return Err(about(path, problem));
+                }
+                _ => {
+                    return Err(about(
+                        path,
+                        "is there and has no hold of this name: name another file",
+                    ));
+                }
+            }
+        }
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
         let file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
         Ok(Self {
@@ -139,10 +164,12 @@ mod tests {
     fn a_hold_is_read_back_from_a_file_that_only_its_owner_reads() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("hold");
-        std::fs::write(&path, "an older one").unwrap();
         let granted = granted();
-        let file = NewFile::create(&path).unwrap();
-        file.keep(&HoldText::new("n", &granted)).unwrap();
+        // The second time it takes the place of an older one.
+        for _ in 0..2 {
+            let file = NewFile::create(&path, "n").unwrap();
+            file.keep(&HoldText::new("n", &granted)).unwrap();
+        }
         let held = Held::read(&path).unwrap();
         assert_eq!(
             (held.lock_id(), held.token()),
@@ -156,11 +183,28 @@ mod tests {
     fn a_file_that_nothing_came_into_is_as_it_was() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("hold");
-        std::fs::write(&path, "precious").unwrap();
-        drop(NewFile::create(&path).unwrap());
-        assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+        std::fs::write(&path, "").unwrap();
+        drop(NewFile::create(&path, "n").unwrap());
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-        assert!(NewFile::create(&folder.path().join("no/hold")).is_err());
+        assert!(NewFile::create(&folder.path().join("no/hold"), "n").is_err());
+    }
+
+    #[test]
+    fn a_file_with_anything_but_an_earlier_hold_of_the_name_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hold");
+        let of_another = json(&HoldText::new("m", &granted()));
+        for (text, problem) in [
+            ("#!/bin/sh".as_bytes(), "has no hold of"),
+            (b"\xff", "has no hold of"),
+            (of_another.as_bytes(), "the hold of m"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let refused = NewFile::create(&path, "n").err().unwrap();
+            assert!(refused.to_string().contains(problem), "{refused}");
+            assert_eq!(std::fs::read(&path).unwrap(), text);
+        }
     }
 
     #[test]

@@ -13,7 +13,9 @@ use std::time::Duration;
 pub(crate) async fn acquire(args: &AcquireArgs) -> Result<(), Failure> {
     let format = args.output.format();
     let asking = Asking::new(&args.connection, args.wanted.client_id.as_deref())?;
-    let file = args.hold.as_deref().map(NewFile::create).transpose()?;
+    let name = &args.wanted.name;
+    let file = args.hold.as_deref();
+    let file = file.map(|path| NewFile::create(path, name)).transpose()?;
     let wanted = Acquire {
         request_id: args.request_id.clone(),
         ..args.wanted.acquire()
