@@ -1,7 +1,7 @@
 //! What a service manager or a container's health check sees of the process.
 
 use anyhow::{Context as _, Result, ensure};
-use holdfast_rig::{Process, ProcessSpec, free_port};
+use holdfast_rig::{Process, ProcessSpec, free_port, wait_until};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -102,6 +102,28 @@ async fn ready_says_why_a_gateway_is_not() -> Result<()> {
     assert_eq!(not_ready.status.code(), Some(1), "{said}");
     ensure!(said.contains("no shard map is loaded"), "{said}");
     Ok(())
+}
+
+#[tokio::test]
+async fn ready_says_that_a_listener_with_tls_is_not_for_it() -> Result<()> {
+    let (admin_port, folder) = (free_port()?, tempfile::tempdir()?);
+    let config = config_without_etcd(folder.path(), admin_port)?;
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    let (cert, key) = (folder.path().join("cert"), folder.path().join("key"));
+    std::fs::write(&cert, own.cert.pem())?;
+    std::fs::write(&key, own.signing_key.serialize_pem())?;
+    let spec = ProcessSpec::new(env!("CARGO_BIN_EXE_gateway"))
+        .args(["serve", "--config", &config])
+        .env("HOLDFAST_ADMIN_TLS_CERT", &cert)
+        .env("HOLDFAST_ADMIN_TLS_KEY", &key);
+    let mut gateway = Process::new(spec)?;
+    gateway.launch()?;
+    wait_until("ready to say why it learns nothing", PATIENCE, || async {
+        let said = String::from_utf8(ask(admin_port)?.stderr)?;
+        ensure!(said.contains("[admin_tls]"), "{said}");
+        Ok(())
+    })
+    .await
 }
 
 fn config_without_etcd(folder: &Path, admin_port: u16) -> Result<String> {
