@@ -38,6 +38,8 @@ pub struct DevOptions {
     pub listen: SocketAddr,
     /// The admin listener.
     pub admin_listen: SocketAddr,
+    /// The public listener may be where others than this machine reach it.
+    pub insecure: bool,
     /// How many clusters to embed.
     pub clusters: u8,
 }
@@ -82,6 +84,14 @@ pub async fn run_dev(
     engines: Handle,
     ready: impl FnOnce(Addresses),
 ) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        options.insecure || options.listen.ip().is_loopback(),
+        "--listen {}: clients need not prove who they are here, so whoever reaches this address may \
+         take and end every lock; listen on loopback, such as 127.0.0.1:{}, or add --insecure if \
+         that is what you want",
+        options.listen,
+        options.listen.port()
+    );
     let clock = Arc::new(BootClock);
     let deployment = DeploymentId::from_random_bits(random_bits()?);
     let shards = ShardCount::try_from(limits::DEV_SHARDS)?;
@@ -108,7 +118,9 @@ pub async fn run_dev(
         source,
         driver,
         home: None,
-        auth: config::Auth::None { insecure: true },
+        auth: config::Auth::None {
+            insecure: options.insecure,
+        },
         budgets: Budgets::new(Rates::default(), Rates::default()),
         tls: None,
         admin_tls: None,

@@ -79,6 +79,9 @@ pub(crate) struct DevArgs {
     /// Address of metrics and health
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9090")]
     pub(crate) admin_listen: SocketAddr,
+    /// Also listen where others than this machine reach it: whoever does may take and end every lock
+    #[arg(long)]
+    pub(crate) insecure: bool,
     /// How many clusters to embed
     #[arg(long, value_name = "N", default_value = "3", value_parser = RangedU64ValueParser::<u8>::new().range(1..=16))]
     pub(crate) clusters: u8,

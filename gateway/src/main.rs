@@ -48,6 +48,7 @@ fn dev(args: DevArgs) -> anyhow::Result<()> {
     let options = DevOptions {
         listen: args.listen,
         admin_listen: args.admin_listen,
+        insecure: args.insecure,
         clusters,
     };
     let greet = move |addresses: Addresses| {

@@ -27,12 +27,7 @@ pub async fn follow_map<C: Clock>(service: Arc<LockService<C>>, source: MapSourc
             if let Err(error) = &taken_up {
                 tracing::error!(version = version.0, %error, "the map is not applied");
             } else {
-                tracing::warn!(
-                    target: logs::AUDIT,
-                    version = version.0,
-                    before = applied.map(|before| before.0),
-                    "runs another map"
-                );
+                note(applied, version);
                 applied = Some(version);
                 tokio::spawn(leave_later(Arc::clone(&service), map.clone()));
             }
@@ -54,6 +49,21 @@ pub async fn follow_map<C: Clock>(service: Arc<LockService<C>>, source: MapSourc
             // A file that was missing may have come, without any change of the map.
             Some(_) => drop(tokio::time::timeout(APPLY_RETRY, changed).await),
         }
+    }
+}
+
+/// The first map of a process is part of every start; that another takes its place is for operators to
+/// see.
+fn note(before: Option<MapVersion>, now: MapVersion) {
+    let version = now.0;
+    match before {
+        None => tracing::info!(target: logs::AUDIT, version, "runs its first map"),
+        Some(before) => tracing::warn!(
+            target: logs::AUDIT,
+            version,
+            before = before.0,
+            "runs another map"
+        ),
     }
 }
 

@@ -55,6 +55,18 @@ fn serve_refuses_what_check_refuses() -> Result<()> {
 }
 
 #[test]
+fn dev_is_reached_by_others_only_when_told_so() -> Result<()> {
+    let refused = gateway(
+        &["dev", "--listen=0.0.0.0:0", "--admin-listen=127.0.0.1:0"],
+        &[],
+    )?;
+    assert_eq!(refused.status.code(), Some(1));
+    let told = String::from_utf8(refused.stderr)?;
+    assert!(told.contains("add --insecure"), "{told}");
+    Ok(())
+}
+
+#[test]
 fn wrong_usage_exits_2_and_help_names_the_exit_codes() -> Result<()> {
     for args in [&["dev", "--listen", "nowhere"][..], &["fly"], &[]] {
         assert_eq!(gateway(args, &[])?.status.code(), Some(2), "{args:?}");

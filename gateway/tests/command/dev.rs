@@ -19,11 +19,16 @@ struct Dev {
 }
 
 async fn start() -> Result<Dev> {
+    start_at("127.0.0.1", &[]).await
+}
+
+async fn start_at(host: &str, more: &[&str]) -> Result<Dev> {
     let (port, admin_port) = (free_port()?, free_port()?);
     let spec = ProcessSpec::new(env!("CARGO_BIN_EXE_gateway"))
         .args(["dev", "--clusters", "2"])
-        .args([format!("--listen=127.0.0.1:{port}")])
+        .args([format!("--listen={host}:{port}")])
         .args([format!("--admin-listen=127.0.0.1:{admin_port}")])
+        .args(more.iter().map(|arg| (*arg).to_owned()))
         .ready_when_get_answers_200(admin_port, "/readyz");
     Ok(Dev {
         process: Process::start(spec).await?,
@@ -160,6 +165,20 @@ async fn locks_are_shown_in_pages_over_all_clusters_and_ended_by_force() -> Resu
         audited.contains("holdfast_audit") && audited.contains("a test"),
         "{audited}"
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn told_to_be_insecure_it_starts_anywhere_and_its_first_map_is_no_warning() -> Result<()> {
+    let dev = start_at("0.0.0.0", &["--insecure", "--log-filter=info"]).await?;
+    let said = dev.process.log();
+    let line = |text: &str| {
+        let line = said.lines().find(|line| line.contains(text));
+        line.with_context(|| format!("no line with {text:?} in {said}"))
+    };
+    ensure!(line("insecure: ")?.contains("WARN"), "{said}");
+    ensure!(line("runs its first map")?.contains("INFO"), "{said}");
+    ensure!(!said.contains("another map"), "{said}");
     Ok(())
 }
 
