@@ -76,18 +76,18 @@ pub(super) fn address(
     })
 }
 
-/// The base URL of a server, without a slash at the end: one of `schemes`, a host, and nothing
-/// else but perhaps a port.
+/// The base URL of a server such as `example`, without a slash at the end: http or https, a host, and
+/// nothing else but perhaps a port.
 pub(super) fn base_url(
     place: &str,
     given: &str,
-    schemes: &[&str],
+    example: &str,
     problems: &mut Problems,
 ) -> Option<String> {
     let good = |uri: &Uri| {
         let scheme = uri
             .scheme_str()
-            .is_some_and(|known| schemes.contains(&known));
+            .is_some_and(|scheme| matches!(scheme, "http" | "https"));
         let user = uri
             .authority()
             .is_some_and(|host| host.as_str().contains('@'));
@@ -96,7 +96,6 @@ pub(super) fn base_url(
     match given.parse::<Uri>() {
         Ok(uri) if good(&uri) => Some(given.trim_end_matches('/').to_owned()),
         _ => {
-            let example = format!("{}://host:2379", schemes.join(":// or "));
             problems.add(place, format!("is no URL of a server such as {example}"));
             None
         }

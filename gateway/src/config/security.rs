@@ -8,13 +8,18 @@ use crate::auth::AuthMode;
 use crate::tls::{ClientFiles, ServerFiles};
 use std::net::SocketAddr;
 
-/// Clients are asked for certificates where those count.
-pub(super) fn tls(raw: RawTls, auth: &Auth, problems: &mut Problems) -> Option<ServerFiles> {
-    let (wanted, needed) = match auth {
+/// Clients are asked for certificates where those count. `auth` is `None` when it is not known how
+/// clients are to prove who they are; then nothing can be said against `client_ca`.
+pub(super) fn tls(
+    raw: RawTls,
+    auth: Option<&Auth>,
+    problems: &mut Problems,
+) -> Option<ServerFiles> {
+    let own = both(("tls.cert", "tls.key"), (raw.cert, raw.key), problems);
+    let (wanted, needed) = match auth? {
         Auth::None { .. } => (false, false),
         Auth::Known { mode, .. } => mode.client_certificates(),
     };
-    let own = both(("tls.cert", "tls.key"), (raw.cert, raw.key), problems);
     if wanted && raw.client_ca.is_none() {
         let text = "is needed: the authorities of the clients' certificates, for this auth.mode";
         problems.add("tls.client_ca", text);
@@ -68,22 +73,28 @@ pub(super) fn peer_tls(
     Some((server, ClientFiles { cacert, cert, key }))
 }
 
-/// There is no default: that nobody proves who they are must be said.
-pub(super) fn auth(raw: RawAuth, listen: SocketAddr, problems: &mut Problems) -> Auth {
+/// Whether there is to be TLS between gateways, be it complete or not.
+pub(super) fn names_certificates(raw: &RawPeer) -> bool {
+    raw.cert.is_some() || raw.key.is_some() || raw.cacert.is_some()
+}
+
+/// There is no default: that nobody proves who they are must be said. `None` if nothing was that is
+/// known.
+pub(super) fn auth(raw: RawAuth, listen: SocketAddr, problems: &mut Problems) -> Option<Auth> {
     let insecure = raw.insecure.unwrap_or(false);
     let mode = raw.mode.as_deref();
     if let Some(mode) = mode.and_then(AuthMode::of) {
         if insecure {
             problems.add("auth.insecure", "is of use only with auth.mode = \"none\"");
         }
-        if let Some(principals) = raw.principals_file {
-            return Auth::Known { mode, principals };
+        if raw.principals_file.is_none() {
+            let text = "is needed: the file with the principals; `gateway token --help` shows one";
+            problems.add("auth.principals_file", text);
         }
-        let text = "is needed: the file with the principals; `gateway token --help` shows one";
-        problems.add("auth.principals_file", text);
-        return Auth::None { insecure };
+        let principals = raw.principals_file.unwrap_or_default();
+        return Some(Auth::Known { mode, principals });
     }
-    if raw.principals_file.is_some() {
+    if raw.principals_file.is_some() && mode == Some("none") {
         let text = "is of no use with this auth.mode";
         problems.add("auth.principals_file", text);
     }
@@ -103,5 +114,5 @@ pub(super) fn auth(raw: RawAuth, listen: SocketAddr, problems: &mut Problems) ->
              everything",
         ),
     }
-    Auth::None { insecure }
+    (mode == Some("none")).then_some(Auth::None { insecure })
 }

@@ -269,6 +269,49 @@ fn a_file_that_is_named_must_be_there() {
 }
 
 #[test]
+fn the_scheme_of_peer_url_has_to_fit_the_certificates_of_peer() {
+    let https = SMALLEST.replace("http://127.0.0.1:7070", "https://127.0.0.1:7070");
+    let certificates = "[peer]\ncert = \"c\"\nkey = \"k\"\ncacert = \"ca\"\n";
+    let without_ca = certificates.replace("cacert = \"ca\"\n", "");
+    let nonsense = SMALLEST.replace("http://127.0.0.1:7070", "gateway-1");
+    for (text, expected) in [
+        (
+            format!("{SMALLEST}{certificates}"),
+            "peer_url: must begin with https://",
+        ),
+        (
+            https.clone(),
+            "peer_url: must begin with http://, such as http://gateway-1:7070",
+        ),
+        // What is wrong is in `[peer]` only.
+        (format!("{https}{without_ca}"), "peer.cacert: is needed"),
+        (
+            nonsense,
+            "peer_url: is no URL of a server such as http://gateway-1:7070",
+        ),
+    ] {
+        let told = read(&text, &[]).unwrap_err();
+        assert_eq!(told.list().len(), 1, "{told}");
+        assert!(told.to_string().starts_with(expected), "{told}");
+    }
+}
+
+#[test]
+fn a_mistake_in_auth_is_not_told_as_one_in_tls_too() {
+    let tls = "[tls]\ncert = \"c\"\nkey = \"k\"\nclient_ca = \"ca\"\n";
+    for (auth, place) in [
+        ("mode = \"mtls\"", "auth.principals_file"),
+        ("mode = \"mtsl\"\nprincipals_file = \"p\"", "auth.mode"),
+        ("principals_file = \"p\"", "auth.mode"),
+    ] {
+        let text = SMALLEST.replace("mode = \"none\"", auth);
+        let told = read(&format!("{text}{tls}"), &[]).unwrap_err();
+        let places: Vec<&str> = told.list().iter().map(|told| told.place.as_str()).collect();
+        assert_eq!(places, [place], "{told}");
+    }
+}
+
+#[test]
 fn authentication_is_open_to_others_than_this_machine() {
     let secret = "[peer]\nsecret_file = \"s\"\n";
     let open = SMALLEST.replace("127.0.0.1:8080", "0.0.0.0:8080").replace(

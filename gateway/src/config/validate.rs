@@ -5,8 +5,8 @@ use super::check::{address, base_url, both, millis, whole, whole_seconds};
 use super::edge::{edge, principal_locks_max, rates};
 use super::problems::Problems;
 use super::raw::{Raw, RawHome, RawLog, RawShutdown};
-use super::security::{admin_tls, auth, peer_tls, tls};
-use super::{Config, Home, Log, LogFormat};
+use super::security::{admin_tls, auth, names_certificates, peer_tls, tls};
+use super::{Auth, Config, Home, Log, LogFormat};
 use crate::http::Bounds;
 use crate::lifecycle::StopPlan;
 use crate::limits;
@@ -21,6 +21,7 @@ const ADMIN_LISTEN: SocketAddr = loopback(9090);
 const PEER_LISTEN: SocketAddr = loopback(7070);
 /// Where the gateway is started, so that trying it out leaves nothing elsewhere.
 const STATE_DIR: &str = "./state";
+const HOME_EXAMPLE: &str = "http://etcd-1:2379 or https://etcd-1:2379";
 /// Starts, stops, and what needs an operator; nothing that happens per request.
 const LOG_FILTER: &str = "info";
 
@@ -44,6 +45,7 @@ pub(super) fn validate(raw: Raw, problems: &mut Problems) -> Config {
         problems.add("peer.secret_file", text);
     }
     let auth = auth(raw.auth, listen, problems);
+    let tls = tls(raw.tls, auth.as_ref(), problems);
     let peer_tls = peer_tls(&raw.peer, problems);
     let edge = edge(&raw.limits, &raw.http, problems);
     let [principal_rates, address_rates] = rates(&raw.limits, problems);
@@ -56,16 +58,16 @@ pub(super) fn validate(raw: Raw, problems: &mut Problems) -> Config {
         peer_url: peer_url(
             raw.peer_url.as_deref(),
             [listen, peer_listen],
-            peer_tls.is_some(),
+            names_certificates(&raw.peer),
             problems,
         ),
         state_dir: raw.state_dir.unwrap_or_else(|| PathBuf::from(STATE_DIR)),
         worker_threads: worker_threads(raw.worker_threads, problems),
         home: home(raw.home, problems),
-        tls: tls(raw.tls, &auth, problems),
+        tls,
         admin_tls: admin_tls(raw.admin_tls, problems),
         peer_tls,
-        auth,
+        auth: auth.unwrap_or(Auth::None { insecure: false }),
         peer_secret_file: raw.peer.secret_file,
         edge,
         principal_locks_max: principal_locks_max(&raw.limits, problems),
@@ -104,7 +106,14 @@ fn peer_url(
 ) -> Option<String> {
     let scheme = if is_tls { "https" } else { "http" };
     match given {
-        Some(given) => base_url("peer_url", given, &[scheme], problems),
+        Some(given) => {
+            let example = format!("{scheme}://gateway-1:7070");
+            let url = base_url("peer_url", given, &example, problems)?;
+            if is_tls != url.starts_with("https:") {
+                problems.add("peer_url", scheme_text(is_tls));
+            }
+            Some(url)
+        }
         None if listen.port() == 0 => None,
         None if listen.ip().is_unspecified() => {
             let text = "is needed when peer_listen is no particular address of this machine";
@@ -118,6 +127,17 @@ fn peer_url(
             None
         }
         None => Some(format!("{scheme}://{listen}")),
+    }
+}
+
+/// Why the scheme does not fit.
+fn scheme_text(is_tls: bool) -> &'static str {
+    if is_tls {
+        "must begin with https://, such as https://gateway-1:7070: `[peer]` has certificates, so \
+         gateways speak TLS with each other"
+    } else {
+        "must begin with http://, such as http://gateway-1:7070, unless `[peer]` has certificates \
+         (cert, key and cacert), with which gateways speak TLS with each other"
     }
 }
 
@@ -136,7 +156,7 @@ fn home(raw: RawHome, problems: &mut Problems) -> Home {
     let endpoints: Vec<String> = raw
         .endpoints
         .iter()
-        .filter_map(|given| base_url("home.endpoints", given, &["http", "https"], problems))
+        .filter_map(|given| base_url("home.endpoints", given, HOME_EXAMPLE, problems))
         .collect();
     let tls = endpoints
         .iter()
