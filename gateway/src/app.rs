@@ -2,7 +2,7 @@
 
 use crate::admin::{self, Admin};
 use crate::auth::{Auth, Budgets, Rates};
-use crate::config::{self, Config, Home};
+use crate::config::{self, Config};
 use crate::http::{self, Edge, EdgeSettings};
 use crate::lifecycle::{Lifecycle, Phase, StopPlan};
 use crate::limits;
@@ -19,13 +19,11 @@ use crate::supervisor;
 use crate::time::{BootClock, Millis};
 use crate::tls::{ClientFiles, ClientTls, Inside, ServerFiles, ServerTls};
 use anyhow::Context;
-use holdfast_store::etcd::{Credentials, EtcdConfig, EtcdTls, TlsIdentity};
-use holdfast_store::{EtcdStore, Store};
+use holdfast_store::Store;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use shard_map::{DeploymentId, ShardCount};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -78,7 +76,7 @@ struct Parts {
 /// their own. `ready` is called once it serves.
 ///
 /// # Errors
-/// When an address cannot be listened on.
+/// When an address cannot be listened on, or others reach it and nobody said that they may.
 pub async fn run_dev(
     options: DevOptions,
     engines: Handle,
@@ -141,8 +139,8 @@ pub async fn run_serve(
     engines: Handle,
     ready: impl FnOnce(Addresses),
 ) -> anyhow::Result<()> {
-    let home = home_store(&config.home)?;
-    let state_dir = StateDir::open(&config.state_dir)?;
+    let home: Arc<dyn Store> = Arc::new(config::home_store(&config.home).context("home")?);
+    let state_dir = StateDir::open(&config.state_dir).context("state_dir")?;
     let (source, driver) =
         MapSource::open(Arc::clone(&home), Some(state_dir), MapTiming::default());
     let peer_listener = http::bind(config.peer_listen)
@@ -153,8 +151,7 @@ pub async fn run_serve(
         None => format!("http://{}", peer_listener.local_addr()?),
     };
     let secret = match &config.peer_secret_file {
-        Some(file) => PeerSecret::from_file(&read(file)?)
-            .with_context(|| format!("peer.secret_file {}", file.display()))?,
+        Some(file) => config::read_peer_secret(file).context("peer.secret_file")?,
         None => PeerSecret::none(),
     };
     let parts = Parts {
@@ -375,37 +372,6 @@ async fn told_to_stop() {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-}
-
-fn home_store(home: &Home) -> anyhow::Result<Arc<dyn Store>> {
-    let mut config = EtcdConfig::new(home.endpoints.iter().cloned());
-    if home.cacert.is_some() || home.identity.is_some() {
-        let identity = home.identity.as_ref().map(|(cert, key)| {
-            anyhow::Ok(TlsIdentity {
-                cert_pem: read(cert)?,
-                key_pem: read(key)?,
-            })
-        });
-        config.tls = Some(EtcdTls {
-            ca_pem: home.cacert.as_deref().map(read).transpose()?,
-            identity: identity.transpose()?,
-            domain_name: None,
-        });
-    }
-    if let Some((user, password_file)) = &home.user {
-        let password = String::from_utf8(read(password_file)?)
-            .with_context(|| format!("{}: not UTF-8", password_file.display()))?;
-        let password = password.trim_end_matches(['\r', '\n']).to_owned();
-        config.credentials = Some(Credentials {
-            user: user.clone(),
-            password,
-        });
-    }
-    Ok(Arc::new(EtcdStore::connect(config).context("home")?))
-}
-
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| path.display().to_string())
 }
 
 fn new_instance() -> anyhow::Result<String> {

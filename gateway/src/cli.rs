@@ -22,7 +22,10 @@ Exit codes:
 const ENVIRONMENT: &str = "\
 Every key of the configuration can also be given as an environment variable, which wins over the
 file: HOLDFAST_LISTEN for listen, HOLDFAST_HOME_ENDPOINTS for home.endpoints (a list, separated by
-commas), and so on. Unknown keys and variables are refused. `gateway check` prints them all.";
+commas), and so on. Unknown keys and variables are refused. `gateway check` prints them all.
+
+Paths that are not absolute, in the file and in variables, count from the directory in which the
+command is started, wherever the configuration file is.";
 
 const TOKENS: &str = "\
 Examples:

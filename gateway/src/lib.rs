@@ -11,6 +11,7 @@ pub mod app;
 pub mod auth;
 pub mod config;
 pub mod engine;
+mod files;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 pub mod http;

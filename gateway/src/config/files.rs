@@ -1,22 +1,45 @@
-//! Looks whether the files that a configuration names can be read, and whether the roll is good.
+//! Reads the files that a configuration names. A gateway that starts reads them by the same
+//! functions, so that what it would refuse is found without starting it.
 
 use super::problems::Problems;
-use super::{Auth, Config};
+use super::{Auth, Config, Home};
 use crate::auth::Roll;
+use crate::files::{read, read_text, shown};
+use crate::map::StateDir;
+use crate::peer::PeerSecret;
 use crate::tls::{ClientTls, Inside, ServerTls};
 use anyhow::Context as _;
-use std::fs::File;
+use holdfast_store::EtcdStore;
+use holdfast_store::etcd::{Credentials, EtcdConfig, EtcdTls, TlsIdentity};
 use std::path::Path;
 
-/// Opens each, and reads the roll and the certificates.
+/// Reads each, and looks at the state directory without taking or making it.
 pub(super) fn check(config: &Config) -> Result<(), Problems> {
-    let home = &config.home;
-    let identity = home.identity.as_ref();
-    let principals = match &config.auth {
-        Auth::None { .. } => None,
-        Auth::Known { principals, .. } => Some(principals.as_path()),
+    let mut problems = Problems::default();
+    let mut note = |place: &str, outcome: anyhow::Result<()>| {
+        if let Err(error) = outcome {
+            problems.add(place, format!("{error:#}"));
+        }
     };
-    let named: [(&str, Option<&Path>); 5] = [
+    note(
+        "state_dir",
+        StateDir::check(&config.state_dir).map_err(Into::into),
+    );
+    if let Some(path) = &config.peer_secret_file {
+        note("peer.secret_file", read_peer_secret(path).map(drop));
+    }
+    if let Auth::Known { principals, .. } = &config.auth {
+        note("auth.principals_file", read_roll(principals).map(drop));
+    }
+    check_home(&config.home, &mut problems);
+    check_tls(config, &mut problems);
+    problems.or(())
+}
+
+/// Files that cannot be read are told by their keys; then whether what is in them fits.
+fn check_home(home: &Home, problems: &mut Problems) {
+    let identity = home.identity.as_ref();
+    let named: [(&str, Option<&Path>); 4] = [
         ("home.cacert", home.cacert.as_deref()),
         ("home.cert", identity.map(|(cert, _)| cert.as_path())),
         ("home.key", identity.map(|(_, key)| key.as_path())),
@@ -24,23 +47,19 @@ pub(super) fn check(config: &Config) -> Result<(), Problems> {
             "home.password_file",
             home.user.as_ref().map(|(_, file)| file.as_path()),
         ),
-        ("peer.secret_file", config.peer_secret_file.as_deref()),
     ];
-    let mut problems = Problems::default();
+    let mut all_read = true;
     for (place, path) in named {
         if let Some(path) = path
-            && let Err(error) = File::open(path)
+            && let Err(error) = read(path)
         {
-            problems.add(place, format!("{}: {error}", path.display()));
+            problems.add(place, format!("{error:#}"));
+            all_read = false;
         }
     }
-    if let Some(path) = principals
-        && let Err(error) = read_roll(path)
-    {
-        problems.add("auth.principals_file", format!("{error:#}"));
+    if all_read && let Err(error) = home_store(home) {
+        problems.add("home", format!("{error:#}"));
     }
-    check_tls(config, &mut problems);
-    problems.or(())
 }
 
 fn check_tls(config: &Config, problems: &mut Problems) {
@@ -69,7 +88,45 @@ fn check_tls(config: &Config, problems: &mut Problems) {
 /// # Errors
 /// When there is none, or one with problems, all of which are told.
 pub fn read_roll(path: &Path) -> anyhow::Result<Roll> {
-    let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| shown.to_string())?;
-    Roll::parse(&text).map_err(|problems| anyhow::anyhow!("{shown}: {}", problems.join("; ")))
+    let text = read_text(path)?;
+    Roll::parse(&text)
+        .map_err(|problems| anyhow::anyhow!("{}: {}", shown(path), problems.join("; ")))
+}
+
+/// Reads the secret of the deployment's gateways.
+///
+/// # Errors
+/// When it cannot be read or is too short.
+pub(crate) fn read_peer_secret(path: &Path) -> anyhow::Result<PeerSecret> {
+    PeerSecret::from_file(&read(path)?).with_context(|| shown(path))
+}
+
+/// The store of home, which connects to nothing yet.
+///
+/// # Errors
+/// When a file cannot be read, or what is in it does not fit.
+pub(crate) fn home_store(home: &Home) -> anyhow::Result<EtcdStore> {
+    let mut config = EtcdConfig::new(home.endpoints.iter().cloned());
+    if home.cacert.is_some() || home.identity.is_some() {
+        let identity = home.identity.as_ref().map(|(cert, key)| {
+            anyhow::Ok(TlsIdentity {
+                cert_pem: read(cert)?,
+                key_pem: read(key)?,
+            })
+        });
+        config.tls = Some(EtcdTls {
+            ca_pem: home.cacert.as_deref().map(read).transpose()?,
+            identity: identity.transpose()?,
+            domain_name: None,
+        });
+    }
+    if let Some((user, password_file)) = &home.user {
+        let password = read_text(password_file)?;
+        let password = password.trim_end_matches(['\r', '\n']).to_owned();
+        config.credentials = Some(Credentials {
+            user: user.clone(),
+            password,
+        });
+    }
+    Ok(EtcdStore::connect(config)?)
 }

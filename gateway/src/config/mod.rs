@@ -2,7 +2,7 @@
 //!
 //! `source` merges the two (the environment wins) and refuses what is no key; `raw` is what was
 //! written, `validate` (with `edge` and `security`) turns it into [`Config`] and gives every default
-//! with its reason; `files` looks whether what it names is there. Every step collects all problems
+//! with its reason; `files` reads what it names. Every step collects all problems
 //! it finds.
 
 mod check;
@@ -16,10 +16,12 @@ mod source;
 mod validate;
 
 pub use files::read_roll;
+pub(crate) use files::{home_store, read_peer_secret};
 pub use keys::{KEYS, Key, Kind};
 pub use problems::{Problem, Problems};
 
 use crate::auth::{AuthMode, Rates};
+use crate::files::shown;
 use crate::http::EdgeSettings;
 use crate::lifecycle::StopPlan;
 use crate::time::Millis;
@@ -134,9 +136,8 @@ impl Config {
         env: impl Iterator<Item = (String, String)>,
     ) -> Result<Self, Problems> {
         let text = match file {
-            Some(path) => std::fs::read_to_string(path).map_err(|error| {
-                Problems::of(Problem::new(path.display().to_string(), error.to_string()))
-            })?,
+            Some(path) => std::fs::read_to_string(path)
+                .map_err(|error| Problems::of(Problem::new(shown(path), error.to_string())))?,
             None => String::new(),
         };
         let config = Self::read(&text, env)?;

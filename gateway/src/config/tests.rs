@@ -262,10 +262,79 @@ fn a_file_that_is_named_must_be_there() {
     std::fs::write(&file, peer).unwrap();
     let problems = Config::load(Some(&file), std::iter::empty()).unwrap_err();
     assert_eq!(problems.list()[0].place, "peer.secret_file");
-    std::fs::write(&missing, "secret").unwrap();
+    std::fs::write(&missing, "a secret that nobody guesses").unwrap();
     Config::load(Some(&file), std::iter::empty()).unwrap();
     let problems = Config::load(Some(&dir.path().join("no.toml")), std::iter::empty());
     assert!(problems.unwrap_err().to_string().contains("no.toml"));
+}
+
+/// The smallest form over TLS to home, with `more` after it, whose files are in a folder where
+/// `ca`, `cert` and `key` are good, `short` has too few bytes for any secret, and `bytes` is no text.
+fn check_files(replaced: &str, by: &str, more: &str) -> Vec<(String, String)> {
+    let folder = tempfile::tempdir().unwrap();
+    let own = rcgen::generate_simple_self_signed(["h".to_owned()]).unwrap();
+    let write = |name: &str, content: &[u8]| {
+        std::fs::write(folder.path().join(name), content).unwrap();
+    };
+    for name in ["ca", "cert"] {
+        write(name, own.cert.pem().as_bytes());
+    }
+    write("key", own.signing_key.serialize_pem().as_bytes());
+    write("short", b"abc");
+    write("empty", b"");
+    write("long", b"0123456789abcdef\n");
+    write("bytes", &[0xff; 20]);
+    let home = "endpoints = [\"https://h:1\"]\ncacert = \"@ca\"\ncert = \"@cert\"\nkey = \"@key\"\n\
+                user = \"u\"\npassword_file = \"@short\"";
+    let text = SMALLEST
+        .replace("endpoints = [\"http://127.0.0.1:2379\"]", home)
+        .replace("./state", "@state");
+    assert!(text.contains(replaced), "{replaced}");
+    let text = format!("{}{more}", text.replace(replaced, by));
+    let text = text.replace('@', &format!("{}/", folder.path().display()));
+    let file = folder.path().join("gateway.toml");
+    std::fs::write(&file, text).unwrap();
+    let loaded = Config::load(Some(&file), std::iter::empty());
+    assert!(!folder.path().join("state").exists());
+    let problems = loaded.err().unwrap_or_default();
+    let told = problems.list().iter();
+    told.map(|problem| (problem.place.clone(), problem.text.clone()))
+        .collect()
+}
+
+#[test]
+fn what_a_start_would_refuse_in_a_file_is_found_before() {
+    let secret = |name: &str| format!("[peer]\nsecret_file = \"@{name}\"\n");
+    assert_eq!(check_files("@ca", "@ca", &secret("long")), []);
+    let more = [
+        ("short", "peer.secret_file", "has 3 bytes"),
+        ("empty", "peer.secret_file", "has 0 bytes"),
+        // A folder, which can be opened.
+        ("", "peer.secret_file", "directory"),
+    ];
+    let more = more.map(|(name, place, text)| ("@ca", "@ca", secret(name), place, text));
+    let home = [
+        ("@ca", "@short", "home", "CA"),
+        ("@ca", "@nowhere", "home.cacert", "nowhere"),
+        ("@cert", "@short", "home", "https://h:1"),
+        ("@key", "@short", "home", "https://h:1"),
+        (
+            "password_file = \"@short",
+            "password_file = \"@bytes",
+            "home",
+            "UTF-8",
+        ),
+        ("@state", "@short", "state_dir", "not a directory"),
+    ];
+    let home = home.map(|(from, to, place, text)| (from, to, String::new(), place, text));
+    for (from, to, more, place, text) in more.into_iter().chain(home) {
+        let told = check_files(from, to, &more);
+        let [(told_place, told_text)] = &told[..] else {
+            panic!("{from} {to} {more}: {told:?}");
+        };
+        assert_eq!(told_place, place, "{told_text}");
+        assert!(told_text.contains(text), "{text}: {told_text}");
+    }
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! The directory in which a gateway keeps its last good map.
 
+use crate::files::shown;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use shard_map::ShardMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
@@ -23,8 +26,8 @@ pub struct StateDir {
 pub enum StateDirError {
     /// Another gateway uses it.
     #[error(
-        "state_dir {path} is used by another gateway{process}; give each gateway a directory of its own",
-        path = path.display()
+        "{path} is used by another gateway{process}; give each gateway a directory of its own",
+        path = shown(path)
     )]
     InUse {
         /// The directory.
@@ -34,8 +37,8 @@ pub enum StateDirError {
     },
     /// It cannot be created, read or written.
     #[error(
-        "state_dir {path}: {error}; it must be a directory that the gateway may create or write to",
-        path = path.display()
+        "{path}: {error}; it must be a directory that the gateway may create or write to",
+        path = shown(path)
     )]
     Io {
         /// The directory or a file in it.
@@ -46,6 +49,39 @@ pub enum StateDirError {
 }
 
 impl StateDir {
+    /// Looks whether `path` could be opened, and changes nothing. Whether another gateway has it
+    /// does not count: that may be the one which is to be started again.
+    ///
+    /// # Errors
+    /// When it, or what it would be created in, is no directory that can be written to, or its lock
+    /// file is somebody else's.
+    pub fn check(path: &Path) -> Result<(), StateDirError> {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let failed = |path: &Path, error: io::Error| {
+            let path = path.to_owned();
+            Err(StateDirError::Io { path, error })
+        };
+        for place in path.ancestors() {
+            match fs::metadata(place) {
+                Ok(found) if found.is_dir() => {
+                    if let Err(error) = access(place, Access::WRITE_OK | Access::EXEC_OK) {
+                        return failed(place, error.into());
+                    }
+                    break;
+                }
+                Ok(_) => return failed(place, io::ErrorKind::NotADirectory.into()),
+                // It would be created, in what it would be in.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return failed(place, error),
+            }
+        }
+        let lock = path.join(LOCK_FILE);
+        match access(&lock, Access::READ_OK | Access::WRITE_OK) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => failed(&lock, error.into()),
+        }
+    }
+
     /// Takes the directory, which is created if it does not exist.
     ///
     /// # Errors
@@ -141,6 +177,24 @@ mod tests {
         drop(state);
         let state = StateDir::open(&path).unwrap();
         assert_eq!(state.load(), Ok(Some(map(7, 256, 2))));
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_found_without_taking_or_making_anything() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("not/there/yet");
+        StateDir::check(&path).unwrap();
+        assert!(!folder.path().join("not").exists());
+        let state = StateDir::open(&path).unwrap();
+        StateDir::check(&path).unwrap();
+        drop(state);
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        for wrong in [file.clone(), file.join("in/it")] {
+            let told = StateDir::check(&wrong).unwrap_err().to_string();
+            assert!(told.contains(file.to_str().unwrap()), "{told}");
+            StateDir::open(&wrong).unwrap_err();
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! From PEM files to what rustls wants.
 
 use super::Inside;
+use crate::files::shown;
 use anyhow::Context as _;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject as _;
@@ -62,7 +63,7 @@ impl ServerFiles {
         };
         let mut config = builder
             .with_single_cert(certificates(&self.cert)?, key(&self.key)?)
-            .with_context(|| format!("{} and its key", self.cert.display()))?;
+            .with_context(|| format!("{} and its key", shown(&self.cert)))?;
         config.alpn_protocols = match inside {
             Inside::Both => vec![HTTP_2.to_vec(), HTTP_1.to_vec()],
             Inside::Http1 => vec![HTTP_1.to_vec()],
@@ -82,21 +83,21 @@ impl ClientFiles {
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots(&self.cacert)?)
             .with_client_auth_cert(certificates(&self.cert)?, key(&self.key)?)
-            .with_context(|| format!("{} and its key", self.cert.display()))?;
+            .with_context(|| format!("{} and its key", shown(&self.cert)))?;
         Ok(config)
     }
 }
 
 fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
-    let read = read.with_context(|| format!("{}: no PEM", file.display()))?;
-    anyhow::ensure!(!read.is_empty(), "{}: no certificate", file.display());
+    let read = read.with_context(|| format!("{}: no PEM", shown(file)))?;
+    anyhow::ensure!(!read.is_empty(), "{}: no certificate", shown(file));
     Ok(read)
 }
 
 fn key(file: &Path) -> anyhow::Result<PrivateKeyDer<'static>> {
     PrivateKeyDer::from_pem_file(file)
-        .with_context(|| format!("{}: no private key in PEM", file.display()))
+        .with_context(|| format!("{}: no private key in PEM", shown(file)))
 }
 
 fn roots(file: &Path) -> anyhow::Result<RootCertStore> {
@@ -104,7 +105,7 @@ fn roots(file: &Path) -> anyhow::Result<RootCertStore> {
     for certificate in certificates(file)? {
         roots
             .add(certificate)
-            .with_context(|| format!("{}: no authority", file.display()))?;
+            .with_context(|| format!("{}: no authority", shown(file)))?;
     }
     Ok(roots)
 }

@@ -55,6 +55,26 @@ fn serve_refuses_what_check_refuses() -> Result<()> {
 }
 
 #[test]
+fn a_file_that_is_missing_is_told_by_its_whole_path() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path().canonicalize()?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gateway"));
+    let refused = command
+        .env_clear()
+        .envs(ENV)
+        .env("HOLDFAST_AUTH_MODE", "tokens")
+        .env("HOLDFAST_AUTH_PRINCIPALS_FILE", "./principals.toml")
+        .current_dir(&folder)
+        .arg("check")
+        .output()?;
+    assert_eq!(refused.status.code(), Some(1));
+    let told = String::from_utf8(refused.stderr)?;
+    let tried = folder.join("principals.toml").display().to_string();
+    assert!(told.contains(&tried), "{tried} in {told}");
+    Ok(())
+}
+
+#[test]
 fn dev_is_reached_by_others_only_when_told_so() -> Result<()> {
     let refused = gateway(
         &["dev", "--listen=0.0.0.0:0", "--admin-listen=127.0.0.1:0"],
