@@ -342,9 +342,21 @@ async fn stop(
         // An error here is a panic of the accept loop, which the runtime has reported.
         let _ = served.await;
     };
+    // Before anybody can see that it drains.
+    let again = interrupted();
     lifecycle.advance(Phase::Draining);
     supervisor::stopping();
-    lifecycle.stop(plan, service.stop(), idle).await;
+    tokio::select! {
+        () = lifecycle.stop(plan, service.stop(), idle) => {}
+        () = again => {
+            tracing::warn!(
+                phase = lifecycle.phase().as_str(),
+                "interrupted while it stops: ends at once; other gateways take over what was not handed over \
+                 when the session has ended"
+            );
+            lifecycle.advance(Phase::Done);
+        }
+    }
     Ok(())
 }
 
@@ -356,6 +368,19 @@ async fn all_proven(service: &LockService<BootClock>) {
             return;
         }
         tokio::time::sleep(limits::LOOK_AGAIN.to_std()).await;
+    }
+}
+
+/// Waits for SIGINT: somebody at a terminal who does not want to wait. A second SIGTERM ends no stop
+/// early, because service managers and what wraps them may repeat it.
+/// Listens from this call on, not only once it is awaited.
+fn interrupted() -> impl Future<Output = ()> {
+    let interrupt = signal(SignalKind::interrupt());
+    async {
+        match interrupt {
+            Ok(mut interrupt) => drop(interrupt.recv().await),
+            Err(_) => std::future::pending().await,
+        }
     }
 }
 

@@ -101,7 +101,8 @@ impl Lifecycle {
     }
 
     /// Stops: drains, runs `hand_over` (which gives the locks to other gateways), and finishes
-    /// when `idle` is ready or the time is up.
+    /// when `idle` is ready or the time is up. Cancelling it leaves the phase as it is; what was not
+    /// handed over is as after a crash.
     pub async fn stop(
         &self,
         plan: StopPlan,

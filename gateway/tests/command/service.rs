@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use holdfast_rig::{Process, ProcessSpec, free_port, wait_until};
+use rustix::process::Signal;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -101,6 +102,33 @@ async fn ready_says_why_a_gateway_is_not() -> Result<()> {
     let said = String::from_utf8(not_ready.stderr)?;
     assert_eq!(not_ready.status.code(), Some(1), "{said}");
     ensure!(said.contains("no shard map is loaded"), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_second_ctrl_c_ends_a_gateway_that_drains() -> Result<()> {
+    let (admin_port, folder) = (free_port()?, tempfile::tempdir()?);
+    let config = config_without_etcd(folder.path(), admin_port)?;
+    let spec = ProcessSpec::new(env!("CARGO_BIN_EXE_gateway"))
+        .args(["serve", "--config", &config])
+        // Longer than this test waits for the end.
+        .env("HOLDFAST_SHUTDOWN_DRAIN_MS", "600000")
+        .ready_when_get_answers_200(admin_port, "/livez");
+    let mut gateway = Process::start(spec).await?;
+    gateway.signal(Signal::INT)?;
+    wait_until("it to drain", PATIENCE, || async {
+        ensure!(gateway.log().contains("draining"), "{}", gateway.log());
+        Ok(())
+    })
+    .await?;
+    gateway.signal(Signal::INT)?;
+    let status = gateway.wait_end().await?;
+    assert_eq!(status.code(), Some(0));
+    ensure!(
+        gateway.log().contains("interrupted while it stops"),
+        "{}",
+        gateway.log()
+    );
     Ok(())
 }
 
