@@ -5,14 +5,14 @@ use super::checks::check;
 use super::connection::Connection;
 use super::home::{ClusterLinks, HomeLink, call};
 use super::plan::{read_plan, summary, unreachable};
-use super::show::pretty;
+use super::show::{cut, pretty};
 use super::{Failure, Printed, clock, status};
 use serde_json::json;
 use shard_map::init::{identified, identify};
 use shard_map::plan::Plan;
 use shard_map::records::Identity;
 use shard_map::rollout::{Direction, Home, Rollout, RunState};
-use shard_map::{ShardRanges, limits};
+use shard_map::{ShardId, ShardRanges, limits};
 
 pub(super) async fn apply(args: &ApplyArgs) -> Result<Printed, Failure> {
     let plan = read_plan(&args.plan)?;
@@ -78,15 +78,15 @@ fn canary(args: &ApplyArgs, plan: &Plan) -> Result<Option<ShardRanges>, Failure>
     let Some(canary) = &args.canary else {
         return Ok(None);
     };
-    let moves = plan.moves();
-    let moves_it = |shard| {
-        moves
-            .iter()
-            .any(|one| one.shards.iter().any(|it| it == shard))
-    };
-    match canary.iter().find(|&shard| !moves_it(shard)) {
+    let moving = plan.moving();
+    let stays = |shard: &ShardId| !moving.iter().any(|it| it == *shard);
+    match canary.iter().find(stays) {
+        Some(shard) if moving.count() == 0 => Err(Failure::Usage(format!(
+            "--canary: shard {shard} does not move in this plan, nor does any other"
+        ))),
         Some(shard) => Err(Failure::Usage(format!(
-            "--canary: shard {shard} does not move in this plan"
+            "--canary: shard {shard} does not move in this plan\nThese do: {}",
+            cut(&moving.to_string())
         ))),
         None if canary.count() == 0 => Err(Failure::Usage("--canary: no shard is named".into())),
         None => Ok(Some(canary.clone())),

@@ -16,7 +16,8 @@ pub struct Forecast {
     pub shards: u64,
     /// Of a million names, how many move.
     pub names_per_million: u64,
-    /// Held locks that move, if the locks of each cluster are spread evenly over its shards.
+    /// Held locks that move, if the locks of each cluster are spread evenly over its shards; a part of a
+    /// lock counts as one, so that none is said only where none is held.
     pub locks: u64,
     /// How long it takes at the default `--max-moving`, in seconds.
     pub seconds: u64,
@@ -29,10 +30,14 @@ pub fn forecast(plan: &Plan, locks: &LocksIn) -> Forecast {
     let before = plan.before();
     let moves = plan.moves();
     let shards: u64 = moves.iter().map(|one| one.shards.count()).sum();
-    let locks = moves.iter().map(|one| {
-        let held = locks.get(&one.from).copied().unwrap_or(0);
-        let of = before.shards_of(&one.from).count().max(1);
-        u128::from(held) * u128::from(one.shards.count()) / u128::from(of)
+    let mut leaving: BTreeMap<&ClusterName, u64> = BTreeMap::new();
+    for one in &moves {
+        *leaving.entry(&one.from).or_default() += one.shards.count();
+    }
+    let locks = leaving.iter().map(|(from, leaving)| {
+        let held = locks.get(*from).copied().unwrap_or(0);
+        let of = before.shards_of(from).count().max(1);
+        (u128::from(held) * u128::from(*leaving)).div_ceil(u128::from(of))
     });
     let locks = u64::try_from(locks.sum::<u128>()).unwrap_or(u64::MAX);
     let rounds = shards.div_ceil(u64::from(limits::MAX_MOVING_DEFAULT));

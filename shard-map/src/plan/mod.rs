@@ -176,6 +176,13 @@ impl Plan {
         moves(&self.before, &self.after)
     }
 
+    /// All shards that move.
+    pub fn moving(&self) -> ShardRanges {
+        let moves = self.moves();
+        let shards: BTreeSet<ShardId> = moves.iter().flat_map(|one| one.shards.iter()).collect();
+        shards.into_iter().collect()
+    }
+
     /// Clusters that are added.
     pub fn added(&self) -> impl Iterator<Item = &ClusterName> {
         missing_in(&self.after, &self.before)

@@ -212,6 +212,38 @@ fn the_forecast_counts_what_moves() {
     assert!(forecast.risks[0].contains("Cluster a loses all its 128 shards"));
 }
 
+#[test]
+fn a_forecast_says_no_lock_only_where_none_is_held() {
+    // 64 shards on each, in order.
+    let clusters = ["a", "b", "c", "d"].map(cluster).to_vec();
+    let shards = ShardCount::try_from(256).unwrap();
+    let map = ShardMap::initial(DeploymentId::from_random_bits(7), shards, clusters).unwrap();
+    let locks = |moves: [(u32, &str); 2], a, b| {
+        let wish = Wish {
+            moves: moves.map(|(shard, to)| (ShardId(shard), name(to))).to_vec(),
+            ..Wish::default()
+        };
+        let held = LocksIn::from([(name("a"), a), (name("b"), b)]);
+        forecast(&Plan::new(&map, &wish).unwrap(), &held).locks
+    };
+    let of_a = [(0, "c"), (1, "d")];
+    assert_eq!(locks(of_a, 1, 0), 1);
+    assert_eq!(locks(of_a, 32, 0), 1);
+    assert_eq!(locks(of_a, 33, 0), 2);
+    assert_eq!(locks(of_a, 0, 1_000), 0);
+    assert_eq!(locks([(0, "c"), (64, "d")], 1, 1), 2);
+}
+
+#[test]
+fn the_shards_that_move_are_those_of_all_moves_in_order() {
+    assert_eq!(plan(&add_c()).moving().to_string(), "86-127,213-255");
+    let crossing = Wish {
+        moves: vec![(ShardId(200), name("a")), (ShardId(3), name("b"))],
+        ..Wish::default()
+    };
+    assert_eq!(plan(&crossing).moving().to_string(), "3,200");
+}
+
 proptest! {
     #[test]
     fn a_plan_and_its_undoing_lead_back_to_the_map_before(

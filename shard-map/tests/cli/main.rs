@@ -68,7 +68,7 @@ async fn apply_is_refused_by_the_first_check_that_fails_and_says_what_to_do(
     apply(&["--canary", "0"])
         .await?
         .exits(2)
-        .says("shard 0 does not move");
+        .says("shard 0 does not move in this plan\nThese do: 3,7");
     let refused = apply(&[]).await?;
     match version {
         EtcdVersion::V3_4 => refused.exits(3).says("cluster c runs etcd 3.4"),
