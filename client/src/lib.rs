@@ -32,9 +32,16 @@
 //! broken connection) never ends a hold: it is asked again until the promise ends. A 409 ends it
 //! at once.
 //!
+//! A bearer token and TLS are read from files by [`AccessFiles`]; the README's "From Rust" shows both.
+//!
 //! The layers below are public for programs that drive many locks themselves: [`Connection`] (one
 //! kept connection), [`Transport`] (a pool of them with failover), [`wire`] (answers to values)
 //! and [`hold::state`] (when to do what), which do not know of each other more than their types.
+
+/// Compiles what README.md shows in Rust.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct ReadMe;
 
 mod client;
 mod operate;
