@@ -206,14 +206,14 @@ pub const HUNTS: &[Hunt] = &[
     hunt_guards(rollout::Mutation::GuardLowered, 100, &[Fault::Rollouts]),
     hunt_guards(
         rollout::Mutation::RollbackLeavesAbsent,
-        400,
+        2_000,
         &[Fault::Rollouts],
     ),
     beginning(
         930,
         hunt_guards(
             rollout::Mutation::RollbackWithoutBase,
-            2_000,
+            10_000,
             &[Fault::Rollouts],
         ),
     ),
@@ -234,7 +234,7 @@ pub const HUNTS: &[Hunt] = &[
     ),
     hunt(
         Mutation::HeadUnchecked,
-        8_000,
+        15_000,
         &[Fault::Waits, Fault::WatchLost, Fault::HandRevoke],
     ),
     hunt(Mutation::WaiterKept, 100, &[Fault::Waits]),
