@@ -5,7 +5,7 @@ use crate::pair::{A, B, NAMES, Pair, SHARD, puts, writes};
 use holdfast_gateway::engine::{Answer, Input, Table};
 use holdfast_gateway::limits::{COPIES_PER_BATCH_MAX, MOVE_REST_TIMES};
 use holdfast_gateway::names::Principal;
-use holdfast_gateway::service::{AcquireOutcome, Refusal, Renew, RenewOutcome};
+use holdfast_gateway::service::{AcquireOutcome, Refusal, RenewOutcome};
 use holdfast_gateway::time::Millis;
 use holdfast_store::Op;
 use shard_map::records::{Guard, GuardState, Record, keys};
@@ -182,13 +182,7 @@ fn a_renewal_that_an_engine_must_look_at_is_answered_after_the_move() {
     let grant = pair.granted(A, "one");
     pair.shard_leaves();
     pair.run(5_000);
-    let renew = Renew {
-        lock_id: grant.lock_id.clone(),
-        token: grant.token,
-        ttl: Some(Millis::from_secs(60)),
-        principal: None,
-    };
-    let ticket = pair.ask(A, |ticket| Input::Renew(ticket, SHARD, renew));
+    let ticket = pair.ask_for_longer(A, &grant, 60);
     pair.run(500);
     let answer = pair.answers.get(&ticket);
     assert!(matches!(
@@ -518,24 +512,15 @@ fn a_gateway_that_stops_before_a_place_has_its_key_leaves_no_lease_there() {
 fn who_asks_for_longer_while_the_group_moves_is_promised_no_more_than_asked_for() {
     let mut pair = Pair::ready();
     let grant = pair.granted(A, "one");
-    let longer = |pair: &mut Pair, seconds| {
-        let renew = Renew {
-            lock_id: grant.lock_id.clone(),
-            token: grant.token,
-            ttl: Some(Millis::from_secs(seconds)),
-            principal: None,
-        };
-        pair.ask(A, |ticket| Input::Renew(ticket, SHARD, renew))
-    };
     let told = |pair: &Pair, ticket| match pair.answers.get(ticket) {
         Some(Answer::Renew(Ok(RenewOutcome::Renewed(told)))) => Some(told.ttl),
         _ => None,
     };
     // The record is read for one, and is rewritten for another meanwhile.
     pair.held_back = |at, op| at == A && writes(op, "/locks/");
-    let asks_for_40 = longer(&mut pair, 40);
+    let asks_for_40 = pair.ask_for_longer(A, &grant, 40);
     pair.held_back = |_, _| false;
-    let asks_for_60 = longer(&mut pair, 60);
+    let asks_for_60 = pair.ask_for_longer(A, &grant, 60);
     assert!(told(&pair, &asks_for_60) > Some(Millis::from_secs(59)));
     // From the mark on none is.
     pair.withheld = |at, op| at == B && puts(op, "arriving");
@@ -559,13 +544,7 @@ fn as_long_as_a_record_is_left_in_the_source_nobody_is_told_too_early_an_end() {
     pair.run(3_000);
     assert_eq!(pair.read(A, "/holdfast/groups/").len(), 0);
     assert_eq!(pair.records(), [1, 1]);
-    let renew = Renew {
-        lock_id: grant.lock_id.clone(),
-        token: grant.token,
-        ttl: Some(Millis::from_secs(60)),
-        principal: None,
-    };
-    let renewal = pair.ask(B, |ticket| Input::Renew(ticket, SHARD, renew));
+    let renewal = pair.ask_for_longer(B, &grant, 60);
     pair.run(50);
     let held_for = match pair.answers.get(&renewal) {
         Some(Answer::Renew(Ok(RenewOutcome::Renewed(told)))) => told.ttl.as_ms() - 50,
